@@ -1,0 +1,130 @@
+# agent: plain GNU make. `make` builds into build/, `make demo` and `make check` set up what they need.
+# MODE=release (default) or asan (address and undefined behaviour sanitizers, build-asan/).
+
+MODE ?= release
+CC ?= gcc
+B := $(if $(filter asan,$(MODE)),build-asan,build)
+
+# ---- what each program may link: archives of ours, then libraries. Part of the security model ----
+# (tests/lint/links.sh compares this with what the loader sees)
+PROGRAMS := agent agent-dial agent-fetch agent-egress agent-model agent-apply agent-test \
+	    agent-publish agent-jail
+
+agent_OURS         := pipeline base sandbox-spec
+agent_LIBS         := -ljansson -lsqlite3
+agent-dial_OURS    := pipeline sandbox base
+agent-dial_LIBS    := -ljansson
+agent-egress_OURS  := fetch pipeline sandbox base
+agent-egress_LIBS  := -ljansson
+agent-fetch_OURS   := fetch gitops pipeline sandbox base
+agent-fetch_LIBS   := -ljansson -lgit2
+agent-model_OURS   := model gitops pipeline sandbox base
+agent-model_LIBS   := -ljansson -lgit2 -lcurl
+agent-apply_OURS   := gitops pipeline sandbox base
+agent-apply_LIBS   := -ljansson -lgit2
+agent-test_OURS    := gitops pipeline sandbox base
+agent-test_LIBS    := -ljansson -lgit2
+agent-publish_OURS := publish gitops pipeline sandbox base
+agent-publish_LIBS := -ljansson -lgit2
+# agent-jail is static, without any library but libc
+agent-jail_OURS    := jail sandbox-spec base-static
+agent-jail_LIBS    := -static
+
+# ---- flags ----------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wformat=2 -Wshadow \
+	-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual \
+	-Wwrite-strings -Wundef -Wvla -Wswitch-enum -Wimplicit-fallthrough -Wnull-dereference \
+	-Wconversion -Wno-sign-conversion -fno-common
+IS_CLANG := $(shell $(CC) --version 2>/dev/null | grep -c clang)
+ifeq ($(IS_CLANG),0)
+INIT := -ftrivial-auto-var-init=zero
+else
+INIT := -ftrivial-auto-var-init=pattern
+endif
+VERSION := 0.1.0
+CPPFLAGS += -I. -I$(B)/gen -D_GNU_SOURCE -DAGENT_VERSION='"$(VERSION)"'
+ifeq ($(MODE),asan)
+CFLAGS ?= -O1 -g
+HARDEN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+LDHARDEN := -fsanitize=address,undefined
+CPPFLAGS += -DAGENT_SANITIZED
+else
+CFLAGS ?= -O2 -g
+HARDEN := -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection -fcf-protection=full \
+	  -fPIE $(INIT)
+LDHARDEN := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+endif
+WERROR ?=
+ALL_CFLAGS = -std=gnu11 $(CFLAGS) $(HARDEN) $(WARN) $(WERROR) -MMD -MP
+
+# ---- archives: one a folder -------------------------------------------------------------------------
+SRC_base     := $(wildcard pipeline/base/*.c)
+SRC_pipeline := $(wildcard pipeline/*.c)
+SRC_model    := $(wildcard pipeline/model/*.c)
+SRC_fetch    := $(wildcard pipeline/fetch/*.c)
+SRC_publish  := $(wildcard pipeline/publish/*.c)
+SRC_gitops   := $(wildcard gitops/*.c)
+SRC_sandbox-spec := sandbox/jail_spec.c
+SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
+SRC_jail     := $(wildcard sandbox/jail/*.c)
+SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
+		   pipeline/base/fdio.c
+ARCHIVES := base pipeline model fetch publish gitops sandbox sandbox-spec jail base-static
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+
+all: $(PROGRAMS:%=$(B)/%)
+
+define archive_rule
+$(B)/lib$(1).a: $(call obj,$(SRC_$(1)))
+	@rm -f $$@; ar rcs $$@ $$^
+endef
+$(foreach a,$(ARCHIVES),$(eval $(call archive_rule,$(a))))
+
+$(B)/obj/%.o: %.c | $(B)/gen/filters.h $(B)/gen/jail_filter.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@
+
+# seccomp filters are compiled at build time by libseccomp into constant arrays: no program links it.
+$(B)/gen/%.h: sandbox/gen_%.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -I. -D_GNU_SOURCE $(WARN) $(WERROR) $< -o $(B)/gen/gen_$* -lseccomp
+	$(B)/gen/gen_$* > $@.part && mv $@.part $@
+
+define program_rule
+$(B)/$(1): $$(call obj,$$(if $$(wildcard cmd/$(1).c),cmd/$(1).c,$$(wildcard cmd/$(1)/*.c))) \
+	   $$(foreach a,$$($(1)_OURS),$(B)/lib$$(a).a)
+	$(CC) $$(filter %.o,$$^) -o $$@ $$(if $$(filter -static,$$($(1)_LIBS)),$$(STATIC_LD),$$(LDHARDEN)) \
+	    -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group -Wl,--as-needed $$(filter-out -static,$$($(1)_LIBS))
+endef
+STATIC_LD := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack
+$(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
+
+# agent-jail is the same in both modes: the sanitizers do not work in a static program.
+ifeq ($(MODE),asan)
+$(B)/agent-jail: force
+	@$(MAKE) --no-print-directory MODE=release build/agent-jail
+	@mkdir -p $(B); cp build/agent-jail $@
+force:
+endif
+
+# ---- tests ------------------------------------------------------------------------------------------
+# A unit test is one program: tests/unit/<path>/test_<file>.c, with every archive it may need.
+UNIT_SRC := $(shell find tests/unit -name 'test_*.c' 2>/dev/null | sort)
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
+$(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec,$(ARCHIVES)),$(B)/lib$(a).a)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Itests/lib $< -o $@ $(LDHARDEN) \
+	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
+	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3
+unit: $(UNIT_BIN)
+
+-include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
+
+fmt:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf build build-asan
+
+.PHONY: all unit fmt clean force

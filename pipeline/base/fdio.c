@@ -1,0 +1,257 @@
+#include "fdio.h"
+
+#include <stdbool.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+
+void fd_close_ptr(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+int fd_steal(int *fd)
+{
+	int stolen = *fd;
+
+	*fd = -1;
+	return stolen;
+}
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -1;
+		}
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int read_from(int fd, struct strbuf *buf, bool positioned)
+{
+	off_t at = 0;
+
+	for (;;) {
+		char chunk[16384];
+		ssize_t n = positioned ? pread(fd, chunk, sizeof(chunk), at)
+				       : read(fd, chunk, sizeof(chunk));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -1 : 0;
+		at += n;
+		if (strbuf_add(buf, chunk, (size_t)n) < 0) {
+			errno = EFBIG;
+			return -1;
+		}
+	}
+}
+
+int fd_read_all(int fd, struct strbuf *buf)
+{
+	return read_from(fd, buf, false);
+}
+
+int fd_pread_all(int fd, struct strbuf *buf)
+{
+	return read_from(fd, buf, true);
+}
+
+int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
+{
+	struct open_how how = {
+	    .flags = (uint64_t)(flags | O_CLOEXEC),
+	    .mode = flags & (O_CREAT | O_TMPFILE) ? mode : 0,
+	    .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+
+	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+}
+
+int fd_memfd_sealed(const char *name, const void *data, size_t len)
+{
+	int fd AUTO_FD = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || fd_write_all(fd, data, len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return -1;
+	return fd_steal(&fd);
+}
+
+int fd_replace_file(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+		    struct error *err)
+{
+	char part[300];
+	int fd AUTO_FD = -1;
+
+	if (snprintf(part, sizeof(part), "%s.part", name) >= (int)sizeof(part))
+		return error_set(err, ERROR_FAILED, "%s: name too long", name);
+	if (unlinkat(dirfd, part, 0) < 0 && errno != ENOENT)
+		return error_errno(err, ERROR_FAILED, errno, "%s", part);
+	fd = fd_open_beneath(dirfd, part, O_WRONLY | O_CREAT | O_EXCL, mode);
+	if (fd < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", part);
+	if (fd_write_all(fd, data, len) < 0 || fsync(fd) < 0 || fchmod(fd, mode) < 0 ||
+	    renameat(dirfd, part, dirfd, name) < 0) {
+		error_errno(err, ERROR_FAILED, errno, "%s cannot be written", name);
+		unlinkat(dirfd, part, 0);
+		return err ? err->kind : ERROR_FAILED;
+	}
+	fsync(dirfd);
+	return 0;
+}
+
+int fd_read_file(int dirfd, const char *path, struct strbuf *buf, struct error *err)
+{
+	int fd AUTO_FD = fd_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int saved = errno;
+
+		error_errno(err, ERROR_USAGE, saved, "%s cannot be read", path);
+		errno = saved;
+		return ERROR_USAGE;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		error_set(err, ERROR_USAGE, "%s is not a regular file", path);
+		errno = EINVAL;
+		return ERROR_USAGE;
+	}
+	if (fd_read_all(fd, buf) < 0) {
+		int saved = errno;
+
+		if (saved == EFBIG)
+			error_set(err, ERROR_USAGE, "%s is larger than %zu bytes", path, buf->max);
+		else
+			error_errno(err, ERROR_FAILED, saved, "%s cannot be read", path);
+		errno = saved;
+		return saved == EFBIG ? ERROR_USAGE : ERROR_FAILED;
+	}
+	return 0;
+}
+
+int fd_mkdir_all(const char *path)
+{
+	char *copy AUTO_FREE = mem_strdup(path);
+	struct stat st;
+
+	for (char *p = copy + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+			return -1;
+		*p = '/';
+	}
+	if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+		return -1;
+	if (stat(copy, &st) < 0)
+		return -1;
+	if (!S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	return 0;
+}
+
+static int remove_content(int dirfd, unsigned depth)
+{
+	DIR *dir;
+	struct dirent *entry;
+	int result = 0, copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+
+	dir = copy < 0 ? NULL : fdopendir(copy);
+	if (!dir) {
+		if (copy >= 0)
+			close(copy);
+		return -1;
+	}
+	while ((entry = readdir(dir))) {
+		const char *name = entry->d_name;
+		int child;
+
+		if (!strcmp(name, ".") || !strcmp(name, ".."))
+			continue;
+		if (unlinkat(dirfd, name, 0) == 0)
+			continue;
+		if (errno != EISDIR && errno != EPERM) {
+			result = -1;
+			continue;
+		}
+		if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+			continue;
+		child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (child < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+			child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (child < 0) {
+			result = -1;
+			continue;
+		}
+		fchmod(child, 0700);
+		if (depth > 4000 || remove_content(child, depth + 1) < 0)
+			result = -1;
+		close(child);
+		if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
+			result = -1;
+	}
+	closedir(dir);
+	return result;
+}
+
+int fd_remove_tree(int dirfd, const char *name)
+{
+	int child AUTO_FD = -1;
+
+	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (child < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+		child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (child < 0)
+		return -1;
+	fchmod(child, 0700);
+	if (remove_content(child, 0) < 0)
+		return -1;
+	return unlinkat(dirfd, name, AT_REMOVEDIR);
+}
+
+long long fd_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}

@@ -1,0 +1,59 @@
+#include "mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *checked(void *data)
+{
+	if (!data)
+		abort();
+	return data;
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+	return checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *mem_realloc(void *old, size_t count, size_t size)
+{
+	return checked(reallocarray(old, count ? count : 1, size ? size : 1));
+}
+
+char *mem_strdup(const char *text)
+{
+	return checked(strdup(text));
+}
+
+char *mem_strndup(const char *text, size_t len)
+{
+	return checked(strndup(text, len));
+}
+
+char *mem_printf(const char *format, ...)
+{
+	va_list args;
+	char *text = NULL;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	va_end(args);
+	return checked(text);
+}
+
+void mem_wipe(void *data, size_t len)
+{
+	explicit_bzero(data, len);
+}
+
+void mem_free_ptr(void *where)
+{
+	void *data;
+
+	memcpy(&data, where, sizeof(data));
+	free(data);
+}
