@@ -10,7 +10,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 PROGRAMS := agent agent-dial agent-fetch agent-egress agent-model agent-apply agent-test \
 	    agent-publish agent-jail
 
-agent_OURS         := pipeline base sandbox-spec
+agent_OURS         := fetch publish pipeline base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
 agent-dial_OURS    := pipeline sandbox base
 agent-dial_LIBS    := -ljansson
@@ -121,10 +121,28 @@ unit: $(UNIT_BIN)
 
 -include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
 
+# ---- for people: set-up included --------------------------------------------------------------------
+# tests/setup installs missing distribution packages (as root or through sudo) and says so.
+setup:
+	@tests/setup check
+demo:
+	@tests/setup build
+	@$(MAKE) --no-print-directory all
+	@tests/demo/run $(B)
+check:
+	@tests/setup check
+	@tests/check
+lint: all
+	@tests/run --build $(B) $$(ls tests/lint/*.sh | grep -v /deep_)
+lint-deep: all
+	@tests/run --build $(B) tests/lint/deep_*.sh
+bench: all
+	@tests/bench/run $(B)
+
 fmt:
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
 	rm -rf build build-asan
 
-.PHONY: all unit fmt clean force
+.PHONY: all unit setup demo check lint lint-deep bench fmt clean force

@@ -171,7 +171,7 @@ void text_slug(char dst[64], const char *title)
 		used--;
 	dst[used] = '\0';
 	if (!used)
-		strcpy(dst, "change"); /* fits: dst holds 64 */
+		memcpy(dst, "change", sizeof("change"));
 }
 
 void text_hex(char *dst, const unsigned char *data, size_t len)

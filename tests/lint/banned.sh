@@ -1,0 +1,109 @@
+#!/bin/sh
+# Functions and constructs that no source of ours uses.
+set -eu
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$ROOT"
+
+# name:why
+banned='
+system:a shell
+popen:a shell
+execlp:searches PATH
+execvp:searches PATH
+strcpy:no bound
+strcat:no bound
+stpcpy:no bound
+sprintf:no bound
+vsprintf:no bound
+strncpy:does not terminate
+strncat:its bound is not what one thinks
+strtok:hidden state
+strtok_r:writes into its input; use text_split_words
+gets:no bound
+alloca:stack that cannot be checked
+mktemp:a race
+tmpnam:a race
+tempnam:a race
+atoi:no error
+atol:no error
+atoll:no error
+sscanf:overflows without an error
+gmtime:shared buffer; use gmtime_r
+localtime:shared buffer
+ctime:shared buffer
+getwd:no bound
+signal:use sigaction
+vfork:shares memory
+usleep:no sleeping as synchronisation
+'
+sources=$(find cmd pipeline gitops sandbox -name '*.[ch]' | sort)
+
+# C without comments and string contents, keeping line numbers
+strip_c()
+{
+	python3 -c '
+import re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+token = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|\x27(?:\\.|[^\x27\\\n])*\x27", re.S)
+def blank(m):
+    return "\n" * m.group(0).count("\n") if m.group(0)[0] == "/" else "\"\""
+sys.stdout.write(token.sub(blank, text))' "$1"
+}
+
+pattern=$(printf '%s' "$banned" | sed -n 's/^\([^:]*\):.*/\1/p' | paste -sd'|')
+look()
+{
+	for file; do
+		strip_c "$file" | grep -nE "(^|[^A-Za-z0-9_>.])($pattern)[[:space:]]*\\(" | sed "s|^|$file:|" || true
+	done
+}
+
+# shellcheck disable=SC2086
+found=$(look $sources)
+if [ -z "$found" ]; then
+	tap_ok "no banned function is called"
+else
+	tap_fail "no banned function is called" "$found"
+fi
+
+# descriptors are close-on-exec at birth
+found=$(for file in $sources; do
+	strip_c "$file" | tr '\n' '\001' |
+		grep -oaE '(^|[^A-Za-z0-9_])(open|openat|accept4|pipe2|socket|socketpair|memfd_create|epoll_create1|eventfd|signalfd|inotify_init1)[[:space:]]*\([^;{]*;' |
+		tr '\001' ' ' | grep -vE 'CLOEXEC|SFD_|cloexec' | grep -vE '\*|const char' | sed "s|^|$file: |" || true
+	strip_c "$file" | grep -nE '(^|[^A-Za-z0-9_])(pipe|accept|dup|creat|epoll_create|inotify_init)[[:space:]]*\(' |
+		grep -vE '\*' | sed "s|^|$file:|" || true
+done)
+if [ -z "$found" ]; then
+	tap_ok "descriptors are close-on-exec at birth"
+else
+	tap_fail "descriptors are close-on-exec at birth" "$found"
+fi
+
+# processes start in few places
+found=$(for file in $sources; do
+	case $file in
+	pipeline/spawn*.c | sandbox/jail_start.c | sandbox/jail/*.c) continue ;;
+	pipeline/secret.c) continue ;; # command:ARGV as a source
+	pipeline/publish/*.c | cmd/agent-publish.c) continue ;; # git and ssh, of its row
+	esac
+	strip_c "$file" | grep -nE '(^|[^A-Za-z0-9_])(fork|clone|posix_spawn|execve|execveat|fexecve|execv)[[:space:]]*\(' |
+		sed "s|^|$file:|" || true
+done)
+if [ -z "$found" ]; then
+	tap_ok "processes are started where the table is obeyed, only"
+else
+	tap_fail "processes are started where the table is obeyed, only" "$found"
+fi
+
+# unfinished work is in the issue tracker, not in the code
+found=$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources Makefile || true)
+if [ -z "$found" ]; then
+	tap_ok "no notes of unfinished work"
+else
+	tap_fail "no notes of unfinished work" "$found"
+fi
+
+# the check can fail
+printf 'void f(char *d)\n{\n\t/* strcpy( */ strcpy(d, "system(x)");\n}\n' >"$TMP/x.c"
+tap_is "a planted call is seen, and a comment or a string is not" "$(look "$TMP/x.c" | grep -c .)" 1
