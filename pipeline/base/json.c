@@ -84,6 +84,12 @@ void js_format(const struct json *node, struct strbuf *out)
 	json_dump_callback(real(node), dump_to_strbuf, out, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
+void js_format_ascii(const struct json *node, struct strbuf *out)
+{
+	json_dump_callback(real(node), dump_to_strbuf, out,
+			   JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+}
+
 void js_format_pretty(const struct json *node, struct strbuf *out)
 {
 	json_dump_callback(real(node), dump_to_strbuf, out, JSON_INDENT(2) | JSON_ENCODE_ANY);

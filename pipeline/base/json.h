@@ -30,6 +30,8 @@ struct json *js_read_fd(int fd, size_t max_bytes, const char *what, struct error
 
 /* Compact (js_format) or indented (js_format_pretty) text, appended to out. */
 void js_format(const struct json *node, struct strbuf *out);
+/* As js_format, in ASCII: what is not is written \uNNNN, so that no terminal or log reader acts on it. */
+void js_format_ascii(const struct json *node, struct strbuf *out);
 void js_format_pretty(const struct json *node, struct strbuf *out);
 
 struct json *js_object_new(void);

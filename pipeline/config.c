@@ -1,0 +1,424 @@
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+
+#define FILE_MAX_BYTES 65536
+
+/* ---- the table: every key, who may set it, what it is ------------------------------------------ */
+
+static const struct config_key keys[] = {
+    {"test.command", CONFIG_STRING, true, NULL, NULL,
+     "build and test command, run in the jail (by /bin/sh -c there when it needs a shell)"},
+    {"test.timeout", CONFIG_SECONDS, true, "600", NULL, "wall clock of one test run"},
+    {"test.env", CONFIG_LIST, true, NULL, NULL, "NAME=VALUE for the test command"},
+    {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test"},
+    {"model.name", CONFIG_STRING, false, "anthropic:claude-sonnet-4-5", NULL,
+     "PROVIDER:NAME with anthropic or openai, or replay:FILE"},
+    {"model.baseUrl", CONFIG_STRING, false, NULL, NULL,
+     "where the provider's API is; https, or http on loopback"},
+    {"model.key", CONFIG_SECRET, false, NULL, NULL,
+     "source of the API key; default env:ANTHROPIC_API_KEY or env:OPENAI_API_KEY"},
+    {"model.maxOutputTokens", CONFIG_SIZE, false, "16384", NULL, "most tokens of one answer"},
+    {"model.idleTimeout", CONFIG_SECONDS, false, "120", NULL, "longest silence of the provider"},
+    {"model.callTimeout", CONFIG_SECONDS, false, "900", NULL, "longest single call"},
+    {"model.turns", CONFIG_SIZE, false, "80", NULL, "most calls a round"},
+    {"model.private", CONFIG_CHOICE, false, "no", "no yes",
+     "whether the provider may have a private network address (loopback names always may)"},
+    {"budget.runTokens", CONFIG_SIZE, false, "2m", NULL, "most tokens a run, input and output"},
+    {"budget.dayTokens", CONFIG_SIZE, false, "20m", NULL, "most tokens a day, all runs together"},
+    {"publish.remote", CONFIG_STRING, false, "origin", NULL, "name of a remote, or a URL or path"},
+    {"publish.token", CONFIG_SECRET, false, NULL, NULL, "source of the token for HTTPS"},
+    {"publish.sshKey", CONFIG_SECRET, false, NULL, NULL, "source of the private key for SSH"},
+    {"publish.user", CONFIG_STRING, false, NULL, NULL, "user name that goes with the token"},
+    {"publish.knownHosts", CONFIG_STRING, false, NULL, NULL,
+     "known_hosts file for SSH; default ~/.ssh/known_hosts"},
+    {"publish.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the git server"},
+    {"publish.private", CONFIG_CHOICE, false, "no", "no yes",
+     "whether the git server may have a private network address (loopback names always may)"},
+    {"publish.timeout", CONFIG_SECONDS, false, "300", NULL, "deadline of the push, its hooks included"},
+    {"author.name", CONFIG_STRING, false, "agent", NULL, "author and committer of the commits"},
+    {"author.email", CONFIG_STRING, false, "agent@localhost", NULL, "their address"},
+    {"jail.path", CONFIG_LIST, false, NULL, NULL,
+     "directory outside /usr that the jail may read and run (a toolchain); its bin goes into PATH"},
+    {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
+    {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
+    {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},
+    {"jail.inodes", CONFIG_SIZE, true, "1m", NULL, "files that the tests may make"},
+    {"jail.output", CONFIG_SIZE, true, "1m", NULL, "bytes of output kept: first and last half"},
+    {"jail.layers", CONFIG_CHOICE, false, "overlay", "overlay copy",
+     "how the work tree is laid out"},
+    {"jail.limits", CONFIG_CHOICE, false, "required", "required degraded-ok",
+     "degraded-ok: run without memory and process caps where no cgroup can be had; recorded"},
+    {"fetch.recipe", CONFIG_CHOICE, false, "auto", "auto none", "none: warm no dependencies"},
+    {"fetch.warm", CONFIG_WORDS, true, NULL, NULL, "general warm: the command that fetches"},
+    {"fetch.inputs", CONFIG_LIST, true, NULL, NULL, "general warm: files it needs (globs)"},
+    {"fetch.output", CONFIG_LIST, true, NULL, NULL,
+     "general warm: what it makes, below the work tree or ~/"},
+    {"fetch.verify", CONFIG_WORDS, true, NULL, NULL, "general warm: a check without network"},
+    {"fetch.env", CONFIG_LIST, true, NULL, NULL, "NAME=VALUE for the warm"},
+    {"fetch.host", CONFIG_LIST, false, NULL, NULL, "HOST:PORT that a warm may reach"},
+    {"fetch.private", CONFIG_LIST, false, NULL, NULL,
+     "HOST:PORT of fetch.host that may have a private network address"},
+    {"fetch.timeout", CONFIG_SECONDS, false, "900", NULL, "deadline of a warm"},
+    {"fetch.disk", CONFIG_SIZE, false, "8g", NULL, "bytes that a warm may write"},
+    {"apply.maxFiles", CONFIG_SIZE, true, "200", NULL, "most files that a change may touch"},
+    {"apply.maxBytes", CONFIG_SIZE, true, "8m", NULL, "most bytes that a change may write"},
+    {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider"},
+};
+
+struct entry {
+	const struct config_key *key;
+	enum config_scope scope;
+	char *value;  /* owned */
+	char *origin; /* owned: file:line */
+};
+
+struct config {
+	struct entry *entries;
+	size_t count;
+};
+
+struct config *config_new(void)
+{
+	return mem_calloc(1, sizeof(struct config));
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->count; i++) {
+		free(config->entries[i].value);
+		free(config->entries[i].origin);
+	}
+	free(config->entries);
+	free(config);
+}
+
+void config_free_ptr(struct config **config)
+{
+	config_free(*config);
+}
+
+static const struct config_key *find_key(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcasecmp(keys[i].name, name) == 0)
+			return &keys[i];
+	return NULL;
+}
+
+static int parse_seconds(const char *text, long long *value)
+{
+	char number[32];
+	size_t len = strlen(text);
+	long long unit = 1;
+
+	if (!len || len >= sizeof(number))
+		return -1;
+	switch (text[len - 1]) {
+	case 's':
+		len--;
+		break;
+	case 'm':
+		unit = 60;
+		len--;
+		break;
+	case 'h':
+		unit = 3600;
+		len--;
+		break;
+	default:
+		break;
+	}
+	memcpy(number, text, len);
+	number[len] = '\0';
+	if (strspn(number, "0123456789") != len || text_parse_size(number, 1000000, value) < 0)
+		return -1;
+	*value *= unit;
+	return 0;
+}
+
+static bool in_choices(const char *choices, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = choices; (p = strstr(p, word)); p += len)
+		if (len && (p == choices || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
+			return true;
+	return false;
+}
+
+static int check_value(const struct config_key *key, const char *value, const char *origin,
+		       struct error *err)
+{
+	long long number;
+	char **words;
+
+	switch (key->type) {
+	case CONFIG_SIZE:
+		if (text_parse_size(value, LLONG_MAX / 2, &number) < 0 || number < 1)
+			return error_set(err, ERROR_USAGE,
+					 "%s: %s = %s: not a whole number from 1 (k, m, g may follow)",
+					 origin, key->name, value);
+		break;
+	case CONFIG_SECONDS:
+		if (parse_seconds(value, &number) < 0 || number < 1)
+			return error_set(err, ERROR_USAGE,
+					 "%s: %s = %s: not a time in seconds (s, m, h may follow)",
+					 origin, key->name, value);
+		break;
+	case CONFIG_WORDS:
+		words = text_split_words(value);
+		if (!words)
+			return error_set(err, ERROR_USAGE,
+					 "%s: %s: empty, or a quote is not closed", origin, key->name);
+		text_free_words(words);
+		break;
+	case CONFIG_CHOICE:
+		if (!in_choices(key->choices, value))
+			return error_set(err, ERROR_USAGE, "%s: %s = %s: must be one of: %s", origin,
+					 key->name, value, key->choices);
+		break;
+	case CONFIG_SECRET:
+		if (strncmp(value, "env:", 4) != 0 && strncmp(value, "file:", 5) != 0 &&
+		    strncmp(value, "credential:", 11) != 0 && strncmp(value, "command:", 8) != 0) {
+			/* The value itself may be a pasted secret: it is not repeated. */
+			error_set(err, ERROR_USAGE, "%s: %s is not a source of a secret", origin,
+				  key->name);
+			return error_next(err, "write env:NAME, file:PATH, credential:NAME or "
+					       "command:ARGV; never the secret itself");
+		}
+		break;
+	case CONFIG_STRING:
+	case CONFIG_LIST:
+		break;
+	}
+	return 0;
+}
+
+static int add_entry(struct config *config, enum config_scope scope, const char *origin,
+		     const char *name, const char *value, struct error *err)
+{
+	const struct config_key *key = find_key(name);
+	struct entry *entry;
+
+	if (!key) {
+		error_set(err, ERROR_USAGE, "%s: unknown key %s", origin, name);
+		return error_next(err, "agent help config lists the keys");
+	}
+	if (scope == CONFIG_REPOSITORY && !key->repository) {
+		error_set(err, ERROR_USAGE, "%s: a repository may not set %s", origin, key->name);
+		return error_next(err, "only the operator may: in /etc/agent/config, in "
+				       "~/.config/agent/config, or with -c %s=…",
+				  key->name);
+	}
+	if (!value)
+		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin, key->name);
+	if (check_value(key, value, origin, err))
+		return err->kind;
+	config->entries = mem_realloc(config->entries, config->count + 1, sizeof(*config->entries));
+	entry = &config->entries[config->count++];
+	entry->key = key;
+	entry->scope = scope;
+	entry->value = mem_strdup(value);
+	entry->origin = mem_strdup(origin);
+	return 0;
+}
+
+struct adding {
+	struct config *config;
+	enum config_scope scope;
+	const char *file;
+};
+
+static int seen_entry(void *arg, const char *section, const char *subsection, const char *key,
+		      const char *value, int line, struct error *err)
+{
+	struct adding *adding = arg;
+	char *origin AUTO_FREE = mem_printf("%s:%d", adding->file, line);
+	char *name AUTO_FREE = subsection ? mem_printf("%s.%s.%s", section, subsection, key)
+					  : mem_printf("%s.%s", section, key);
+
+	return add_entry(adding->config, adding->scope, origin, name, value, err);
+}
+
+int config_add_text(struct config *config, enum config_scope scope, const char *file,
+		    const char *text, size_t len, struct error *err)
+{
+	struct adding adding = {config, scope, file};
+
+	return config_parse(text, len, file, seen_entry, &adding, err);
+}
+
+int config_add_file(struct config *config, enum config_scope scope, const char *path,
+		    struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERROR_USAGE, "%s is not a regular file", path);
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & 0022)) {
+		error_set(err, ERROR_USAGE, "%s may be written by other users", path);
+		return error_next(err, "chown it to yourself or root and chmod go-w it: it grants rights");
+	}
+	strbuf_init(&text, FILE_MAX_BYTES);
+	if (fd_read_all(fd, &text) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
+	return config_add_text(config, scope, path, text.data, text.len, err);
+}
+
+int config_add_pair(struct config *config, const char *pair, struct error *err)
+{
+	const char *equals = strchr(pair, '=');
+	char *name AUTO_FREE = NULL;
+
+	if (!equals)
+		return error_set(err, ERROR_USAGE, "-c %s: not of the form KEY=VALUE", pair);
+	name = mem_strndup(pair, (size_t)(equals - pair));
+	return add_entry(config, CONFIG_COMMAND, "-c", name, equals + 1, err);
+}
+
+int config_add_operator(struct config *config, struct error *err)
+{
+	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	char *path AUTO_FREE = NULL;
+
+	if (config_add_file(config, CONFIG_SYSTEM, "/etc/agent/config", err))
+		return err->kind;
+	if (xdg && xdg[0] == '/')
+		path = mem_printf("%s/agent/config", xdg);
+	else if (home && home[0] == '/')
+		path = mem_printf("%s/.config/agent/config", home);
+	return path ? config_add_file(config, CONFIG_USER, path, err) : 0;
+}
+
+/* The entry in force: the last of the highest scope. */
+static const struct entry *in_force(const struct config *config, const struct config_key *key,
+				    bool with_repository)
+{
+	const struct entry *best = NULL;
+
+	for (size_t i = 0; i < config->count; i++) {
+		const struct entry *entry = &config->entries[i];
+
+		if (entry->key != key || (!with_repository && entry->scope == CONFIG_REPOSITORY))
+			continue;
+		if (!best || entry->scope >= best->scope)
+			best = entry;
+	}
+	return best;
+}
+
+static const struct config_key *must_find(const char *name)
+{
+	const struct config_key *key = find_key(name);
+
+	if (!key)
+		abort(); /* a name in our own code that the table lacks */
+	return key;
+}
+
+const char *config_get(const struct config *config, const char *name)
+{
+	const struct config_key *key = must_find(name);
+	const struct entry *entry = in_force(config, key, true);
+
+	return entry ? entry->value : key->fallback;
+}
+
+enum config_scope config_scope_of(const struct config *config, const char *name)
+{
+	const struct entry *entry = in_force(config, must_find(name), true);
+
+	return entry ? entry->scope : CONFIG_DEFAULT;
+}
+
+static long long number_of(const struct config_key *key, const char *text)
+{
+	long long value = 0;
+
+	if (key->type == CONFIG_SECONDS)
+		parse_seconds(text, &value); /* both were checked when added */
+	else
+		text_parse_size(text, LLONG_MAX / 2, &value);
+	return value;
+}
+
+long long config_number(const struct config *config, const char *name)
+{
+	const struct config_key *key = must_find(name);
+	const struct entry *operator_entry = in_force(config, key, false);
+	const char *text = operator_entry ? operator_entry->value : key->fallback;
+	long long value = text ? number_of(key, text) : 0;
+
+	/* A repository can only narrow: the smallest counts. */
+	for (size_t i = 0; i < config->count; i++) {
+		const struct entry *entry = &config->entries[i];
+		long long narrow;
+
+		if (entry->key != key || entry->scope != CONFIG_REPOSITORY)
+			continue;
+		narrow = number_of(key, entry->value);
+		if (narrow < value || !text)
+			value = narrow;
+	}
+	return value;
+}
+
+const char *config_item(const struct config *config, const char *name, size_t index)
+{
+	const struct config_key *key = must_find(name);
+
+	for (int scope = CONFIG_REPOSITORY; scope <= CONFIG_COMMAND; scope++) {
+		for (size_t i = 0; i < config->count; i++) {
+			const struct entry *entry = &config->entries[i];
+
+			if (entry->key == key && (int)entry->scope == scope && index-- == 0)
+				return entry->value;
+		}
+	}
+	return NULL;
+}
+
+const char *config_origin(const struct config *config, const char *name)
+{
+	const struct entry *entry = in_force(config, must_find(name), true);
+
+	return entry ? entry->origin : "default";
+}
+
+void config_print_table(struct strbuf *out)
+{
+	strbuf_adds(out, "| key | default | who may set it | meaning |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct config_key *key = &keys[i];
+		bool limit = key->type == CONFIG_SIZE || key->type == CONFIG_SECONDS;
+
+		strbuf_addf(out, "| `%s` | %s | %s | %s |\n", key->name,
+			    key->fallback ? key->fallback : "",
+			    !key->repository ? "operator"
+					     : (limit ? "operator; repository: lower" : "both"),
+			    key->help);
+	}
+}

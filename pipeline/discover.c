@@ -1,0 +1,232 @@
+#include "discover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/config.h"
+
+#define CONFIG_MAX_BYTES (1 << 20)
+#define ALTERNATES_MAX 32
+
+/* A small text file below dir; false when missing or unreadable. Cut at the first newline. */
+static bool read_line(const char *dir, const char *name, char **line)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	char *path AUTO_FREE = mem_printf("%s/%s", dir, name);
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	strbuf_init(&text, 16384);
+	if (fd < 0 || fd_read_all(fd, &text) < 0 || memchr(text.data, '\0', text.len))
+		return false;
+	text.data[strcspn(text.data, "\r\n")] = '\0';
+	*line = mem_strdup(text.data);
+	return true;
+}
+
+/* dir/path made absolute and free of links; NULL when it does not exist. */
+static char *resolve(const char *dir, const char *path)
+{
+	char *joined AUTO_FREE =
+	    path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", dir, path);
+
+	return realpath(joined, NULL);
+}
+
+static bool exists(const char *dir, const char *name)
+{
+	char *path AUTO_FREE = mem_printf("%s/%s", dir, name);
+
+	return access(path, F_OK) == 0;
+}
+
+/* As git's is_git_directory: HEAD, objects, refs (or a commondir that has them). */
+static bool is_git_dir(const char *dir)
+{
+	return exists(dir, "HEAD") &&
+	       (exists(dir, "commondir") || (exists(dir, "objects") && exists(dir, "refs")));
+}
+
+/* dir/.git as directory or file ("gitdir: PATH"). NULL when there is none. */
+static char *dot_git(const char *dir)
+{
+	char *path AUTO_FREE = mem_printf("%s/.git", dir), *line AUTO_FREE = NULL;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return NULL;
+	if (S_ISDIR(st.st_mode))
+		return is_git_dir(path) ? resolve(dir, ".git") : NULL;
+	if (!S_ISREG(st.st_mode) || !read_line(dir, ".git", &line) || strncmp(line, "gitdir: ", 8) != 0)
+		return NULL;
+	return resolve(dir, line + 8);
+}
+
+static void find_alternates(struct repository *repo, const char *objects, unsigned depth)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	char *path AUTO_FREE = mem_printf("%s/info/alternates", objects), *rest, *line;
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	strbuf_init(&text, 65536);
+	if (depth > 5 || fd < 0 || fd_read_all(fd, &text) < 0)
+		return;
+	rest = text.data;
+	while ((line = strsep(&rest, "\n"))) {
+		char *found;
+
+		if (!line[0] || line[0] == '#' || repo->alternate_count >= ALTERNATES_MAX)
+			continue;
+		found = resolve(objects, line);
+		if (!found)
+			continue;
+		repo->alternates = mem_realloc(repo->alternates, repo->alternate_count + 1,
+					       sizeof(*repo->alternates));
+		repo->alternates[repo->alternate_count++] = found;
+		find_alternates(repo, found, depth + 1);
+	}
+}
+
+static void complete(struct repository *repo)
+{
+	char *line AUTO_FREE = NULL, *objects AUTO_FREE = NULL;
+
+	if (read_line(repo->git_dir, "commondir", &line))
+		repo->common_dir = resolve(repo->git_dir, line);
+	if (!repo->common_dir)
+		repo->common_dir = mem_strdup(repo->git_dir);
+	objects = mem_printf("%s/objects", repo->common_dir);
+	find_alternates(repo, objects, 0);
+}
+
+int repository_find(const char *start, struct repository *repo, struct error *err)
+{
+	char *dir AUTO_FREE = realpath(start ? start : ".", NULL);
+	char *first AUTO_FREE = NULL;
+
+	memset(repo, 0, sizeof(*repo));
+	if (!dir)
+		return error_errno(err, ERROR_USAGE, errno, "%s", start ? start : "working directory");
+	first = mem_strdup(dir);
+	for (;;) {
+		char *slash;
+
+		repo->git_dir = dot_git(dir);
+		if (repo->git_dir) {
+			repo->work_dir = mem_strdup(dir);
+			break;
+		}
+		if (is_git_dir(dir)) {
+			repo->git_dir = mem_strdup(dir);
+			break;
+		}
+		slash = strrchr(dir, '/');
+		if (!slash || !dir[1]) {
+			error_set(err, ERROR_USAGE, "%s is not in a git repository", first);
+			return error_next(err, "change into one, or name it with -C DIR");
+		}
+		slash[slash == dir ? 1 : 0] = '\0';
+	}
+	complete(repo);
+	return 0;
+}
+
+void repository_release(struct repository *repo)
+{
+	free(repo->git_dir);
+	free(repo->common_dir);
+	free(repo->work_dir);
+	for (size_t i = 0; i < repo->alternate_count; i++)
+		free(repo->alternates[i]);
+	free(repo->alternates);
+	memset(repo, 0, sizeof(*repo));
+}
+
+struct json *repository_paths(const struct repository *repo)
+{
+	struct json *paths = js_object_new(), *alternates = js_array_new();
+
+	js_set_str(paths, "repo", repo->git_dir);
+	js_set_str(paths, "common", repo->common_dir);
+	if (repo->work_dir)
+		js_set_str(paths, "workdir", repo->work_dir);
+	for (size_t i = 0; i < repo->alternate_count; i++)
+		js_push_str(alternates, repo->alternates[i]);
+	js_set(paths, "alternates", alternates);
+	return paths;
+}
+
+struct wanted {
+	const char *name;
+	char *url;
+};
+
+static int seen_remote(void *arg, const char *section, const char *subsection, const char *key,
+		       const char *value, int line, struct error *err)
+{
+	struct wanted *wanted = arg;
+
+	(void)line;
+	(void)err;
+	if (value && subsection && strcmp(section, "remote") == 0 &&
+	    strcmp(subsection, wanted->name) == 0 && strcmp(key, "url") == 0) {
+		free(wanted->url);
+		wanted->url = mem_strdup(value);
+	}
+	return 0;
+}
+
+/* A path (no scheme, no host:) is relative to the work tree, as git takes it. */
+static char *absolute_url(const struct repository *repo, char *url)
+{
+	size_t colon = strcspn(url, ":"), slash = strcspn(url, "/");
+	char *absolute;
+
+	if (url[0] == '/' || (url[colon] && colon < slash))
+		return url;
+	absolute = mem_printf("%s/%s", repo->work_dir ? repo->work_dir : repo->git_dir, url);
+	free(url);
+	return absolute;
+}
+
+char *repository_remote_url(const struct repository *repo, const char *name, struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct wanted wanted = {.name = name};
+	char *path AUTO_FREE = NULL;
+	int fd AUTO_FD = -1;
+
+	if (strpbrk(name, "/:")) {
+		char *cwd AUTO_FREE = getcwd(NULL, 0);
+
+		if (strchr(name, ':') || name[0] == '/' || !cwd)
+			return mem_strdup(name);
+		return mem_printf("%s/%s", cwd, name);
+	}
+	path = mem_printf("%s/config", repo->common_dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	strbuf_init(&text, CONFIG_MAX_BYTES);
+	if (fd < 0 || fd_read_all(fd, &text) < 0) {
+		error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
+		return NULL;
+	}
+	if (config_parse(text.data, text.len, path, seen_remote, &wanted, err)) {
+		free(wanted.url);
+		return NULL;
+	}
+	if (!wanted.url) {
+		error_set(err, ERROR_USAGE, "the repository has no remote \"%s\"", name);
+		error_next(err, "name one with --remote NAME|URL, or use --dry-run to stop before publishing");
+		return NULL;
+	}
+	return absolute_url(repo, wanted.url);
+}

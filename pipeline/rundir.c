@@ -1,0 +1,320 @@
+#include "rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+
+static int make_dir(const char *path, struct error *err)
+{
+	if (fd_mkdir_all(path) < 0) {
+		error_errno(err, ERROR_FAILED, errno, "%s cannot be made", path);
+		return error_next(err, "check permissions and free space, or set AGENT_STATE_DIR");
+	}
+	return 0;
+}
+
+char *rundir_state_dir(struct error *err)
+{
+	static const char *const parts[] = {"runs", "store", "store/base", "store/deps"};
+	const char *own = getenv("AGENT_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME");
+	const char *home = getenv("HOME");
+	char *state AUTO_FREE = NULL;
+
+	if (own && own[0])
+		state = mem_strdup(own);
+	else if (xdg && xdg[0] == '/')
+		state = mem_printf("%s/agent", xdg);
+	else if (home && home[0] == '/')
+		state = mem_printf("%s/.local/state/agent", home);
+	if (!state || state[0] != '/') {
+		error_set(err, ERROR_USAGE, "no state directory: HOME is not set");
+		error_next(err, "set AGENT_STATE_DIR to an absolute path");
+		return NULL;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		char *path AUTO_FREE = mem_printf("%s/%s", state, parts[i]);
+
+		if (access(path, F_OK) < 0 && make_dir(path, err))
+			return NULL;
+	}
+	return MEM_STEAL(state);
+}
+
+static int lock_run(struct rundir *run, struct error *err)
+{
+	run->lock_fd = fd_open_beneath(run->fd, "lock", O_RDWR | O_CREAT, 0600);
+	if (run->lock_fd < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s/lock", run->path);
+	if (flock(run->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		error_set(err, ERROR_SKIPPED, "another process works on run %s", run->id);
+		return error_next(err, "agent show %s tells how far it is", run->id);
+	}
+	return 0;
+}
+
+static int open_dir(struct rundir *run, struct error *err)
+{
+	run->fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (run->fd < 0)
+		return error_errno(err, ERROR_USAGE, errno, "run directory %s", run->path);
+	return 0;
+}
+
+int rundir_create(const char *state, struct rundir *run, struct error *err)
+{
+	struct timespec now;
+	struct tm utc;
+	unsigned char salt[3];
+	size_t len;
+
+	memset(run, 0, sizeof(*run));
+	run->fd = run->lock_fd = -1;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	len = strftime(run->id, sizeof(run->id), "%Y%m%d-%H%M%S-", &utc);
+	if (getrandom(salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
+		return error_errno(err, ERROR_FAILED, errno, "getrandom");
+	text_hex(run->id + len, salt, sizeof(salt));
+	run->state = mem_strdup(state);
+	run->path = mem_printf("%s/runs/%s", state, run->id);
+	if (mkdir(run->path, 0700) < 0) {
+		error_errno(err, ERROR_FAILED, errno, "run directory %s cannot be made", run->path);
+		return error_next(err, "check free space and permissions of %s", state);
+	}
+	if (open_dir(run, err))
+		return err->kind;
+	return lock_run(run, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const char *const *left = a, *const *right = b;
+
+	return strcmp(*left, *right);
+}
+
+char **rundir_list(const char *state)
+{
+	char *path AUTO_FREE = mem_printf("%s/runs", state);
+	char **ids = mem_calloc(1, sizeof(*ids));
+	size_t count = 0;
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
+			continue;
+		ids = mem_realloc(ids, count + 2, sizeof(*ids));
+		ids[count++] = mem_strdup(entry->d_name);
+		ids[count] = NULL;
+	}
+	if (dir)
+		closedir(dir);
+	qsort(ids, count, sizeof(*ids), by_name);
+	return ids;
+}
+
+/* The one run that id names, owned by the caller. */
+static char *choose(char **ids, const char *id, struct error *err)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; ids[i]; i++) {
+		if (!id) {
+			found = ids[i]; /* the last is the newest */
+		} else if (strncmp(ids[i], id, strlen(id)) == 0) {
+			if (found) {
+				error_set(err, ERROR_USAGE, "more than one run begins with %s", id);
+				return NULL;
+			}
+			found = ids[i];
+		}
+	}
+	if (found)
+		return mem_strdup(found);
+	if (id)
+		error_set(err, ERROR_USAGE, "there is no run %s", id);
+	else
+		error_set(err, ERROR_USAGE, "there are no runs yet");
+	error_next(err, "agent show lists the runs");
+	return NULL;
+}
+
+int rundir_open(const char *state, const char *id, bool lock, struct rundir *run, struct error *err)
+{
+	char **ids, *found AUTO_FREE = NULL;
+
+	memset(run, 0, sizeof(*run));
+	run->fd = run->lock_fd = -1;
+	if (id && (!id[0] || strspn(id, "0123456789abcdef-") != strlen(id))) {
+		error_set(err, ERROR_USAGE, "%s is not the id of a run", id);
+		return error_next(err, "agent show lists the runs");
+	}
+	ids = rundir_list(state);
+	found = choose(ids, id, err);
+	text_free_words(ids);
+	if (!found)
+		return err->kind;
+	if (strlen(found) >= sizeof(run->id))
+		return error_set(err, ERROR_USAGE, "%s is not the id of a run", found);
+	memcpy(run->id, found, strlen(found) + 1);
+	run->state = mem_strdup(state);
+	run->path = mem_printf("%s/runs/%s", state, run->id);
+	if (open_dir(run, err))
+		return err->kind;
+	return lock ? lock_run(run, err) : 0;
+}
+
+void rundir_release(struct rundir *run)
+{
+	fd_close_ptr(&run->fd);
+	fd_close_ptr(&run->lock_fd);
+	free(run->state);
+	free(run->path);
+	memset(run, 0, sizeof(*run));
+	run->fd = run->lock_fd = -1;
+}
+
+bool rundir_has(const struct rundir *run, const char *name)
+{
+	return faccessat(run->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+char *rundir_subdir(const struct rundir *run, const char *name, struct error *err)
+{
+	char *path AUTO_FREE = mem_printf("%s/%s", run->path, name);
+
+	if (make_dir(path, err))
+		return NULL;
+	return MEM_STEAL(path);
+}
+
+struct json *rundir_read(const struct rundir *run, const char *name, const char *kind,
+			 size_t max_bytes, struct error *err)
+{
+	struct json *object AUTO_JSON = NULL;
+	int fd AUTO_FD = fd_open_beneath(run->fd, name, O_RDONLY | O_NONBLOCK, 0);
+
+	if (fd < 0) {
+		if (errno != ENOENT)
+			error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, name);
+		return NULL;
+	}
+	object = js_read_fd(fd, max_bytes, name, err);
+	if (!object)
+		return NULL;
+	if (js_check_kind(object, kind, 1, err)) {
+		error_wrap(err, "%s/%s", run->path, name);
+		return NULL;
+	}
+	return MEM_STEAL(object);
+}
+
+int rundir_write(const struct rundir *run, const char *name, const struct json *object,
+		 struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&text, STRBUF_MAX);
+	js_format_pretty(object, &text);
+	strbuf_addc(&text, '\n');
+	if (fd_replace_file(run->fd, name, text.data, text.len, 0400, err))
+		return error_wrap(err, "run directory %s", run->path);
+	return 0;
+}
+
+int rundir_part(const struct rundir *run, const char *name, struct error *err)
+{
+	char *part AUTO_FREE = mem_printf("%s.part", name);
+	int fd = fd_open_beneath(run->fd, part, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0)
+		error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, part);
+	return fd;
+}
+
+int rundir_accept(const struct rundir *run, const char *name, size_t max_bytes, bool may_be_empty,
+		  struct error *err)
+{
+	char *part AUTO_FREE = mem_printf("%s.part", name);
+	int fd AUTO_FD = fd_open_beneath(run->fd, part, O_RDONLY | O_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, part);
+	if (!S_ISREG(st.st_mode) || (size_t)st.st_size > max_bytes || (!st.st_size && !may_be_empty))
+		return error_set(err, ERROR_FAILED, "%s: %lld bytes, expected %s to %zu", name,
+				 (long long)st.st_size, may_be_empty ? "0" : "1", max_bytes);
+	if (fchmod(fd, 0400) < 0 || fdatasync(fd) < 0 ||
+	    renameat(run->fd, part, run->fd, name) < 0) {
+		error_errno(err, ERROR_FAILED, errno, "%s/%s cannot be written", run->path, name);
+		return error_next(err, "check free space, then agent resume %s", run->id);
+	}
+	return 0;
+}
+
+int rundir_file(const struct rundir *run, const char *name, struct error *err)
+{
+	int fd = fd_open_beneath(run->fd, name, O_RDONLY | O_NONBLOCK, 0);
+
+	if (fd < 0)
+		error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, name);
+	return fd;
+}
+
+static int give_below(int dirfd, uid_t uid, unsigned depth)
+{
+	int copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+	int result = fchown(dirfd, uid, uid);
+
+	if (!dir) {
+		if (copy >= 0)
+			close(copy);
+		return -1;
+	}
+	while (result == 0 && (entry = readdir(dir))) {
+		int child;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (entry->d_type != DT_DIR) {
+			result = fchownat(dirfd, entry->d_name, uid, uid, AT_SYMLINK_NOFOLLOW);
+			continue;
+		}
+		child = openat(dirfd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		result = child < 0 || depth > 200 ? -1 : give_below(child, uid, depth + 1);
+		fd_close_ptr(&child);
+	}
+	closedir(dir);
+	return result;
+}
+
+int rundir_give(const char *path, uid_t uid, struct error *err)
+{
+	int fd AUTO_FD = -1;
+
+	if (geteuid() != 0)
+		return 0;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || give_below(fd, uid, 0) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s cannot be handed to uid %u", path,
+				   (unsigned)uid);
+	return 0;
+}
