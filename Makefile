@@ -136,8 +136,18 @@ lint: all
 	@tests/run --build $(B) $$(ls tests/lint/*.sh | grep -v /deep_)
 lint-deep: all
 	@tests/run --build $(B) tests/lint/deep_*.sh
+tables: all
+	@tests/tables $(B)
 bench: all
 	@tests/bench/run $(B)
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 $(B)/agent $(DESTDIR)$(PREFIX)/libexec/agent/agent
+	install -m 755 $(filter-out $(B)/agent,$(PROGRAMS:%=$(B)/%)) $(DESTDIR)$(PREFIX)/libexec/agent/
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	ln -sf ../libexec/agent/agent $(DESTDIR)$(PREFIX)/bin/agent
+	install -m 644 cmd/agent/agent.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 
 fmt:
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -145,4 +155,4 @@ fmt:
 clean:
 	rm -rf build build-asan
 
-.PHONY: all unit setup demo check lint lint-deep bench fmt clean force
+.PHONY: all unit setup demo check lint lint-deep tables bench install fmt clean force
