@@ -21,6 +21,7 @@ same()
 }
 same "README's stage table is the code's (agent help stages)" "$(between stages)" "$("$agent" help stages)"
 same "README's table of keys is the code's (agent help config)" "$(between config)" "$("$agent" help config)"
+same "README's exit statuses are the code's (agent help exit)" "$(between exit)" "$("$agent" help exit)"
 
 # ---- options: help against manual page, both ways ----
 page=cmd/agent/agent.1
@@ -52,7 +53,7 @@ same "agent(1) describes each configuration key" "$(cat "$TMP/described")" "$(ca
 
 # ---- exit statuses: header, README, manual page ----
 header=$(sed -n 's/.*EXIT_[A-Z]* = \([0-9]*\),.*/\1/p' pipeline/exitcode.h | sort -n | paste -sd' ')
-same "README lists the exit statuses" "$(sed -n '/^## Exit status/,/^## /s/^| \([0-9]*\) |.*/\1/p' README.md | sort -n | paste -sd' ')" "$header"
+same "README lists the exit statuses" "$(between exit | sed -n 's/^| \([0-9]*\) |.*/\1/p' | sort -n | paste -sd' ')" "$header"
 same "agent(1) lists the exit statuses" "$(sed -n '/^\.Sh EXIT STATUS/,/^\.Sh [^E]/s/^\.It \([0-9]*\)$/\1/p' "$page" | sort -n | paste -sd' ')" "$header"
 
 # ---- programs: each has its opening paragraph ----
