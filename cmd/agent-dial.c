@@ -1,0 +1,487 @@
+/*
+ * NAME
+ *	agent-dial - resolves and connects one host:port, pumps bytes
+ *
+ * SYNOPSIS
+ *	started by agent(1) alone: FD_CONTROL, FD_JOB, FD_NET
+ *
+ * The rows with network have none: they sit in an empty network namespace and ask here for a
+ * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a licence
+ * to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end of a
+ * socketpair.
+ *
+ * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides, which it
+ * does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
+ * {"connections","sent","received"}.
+ *
+ * SECURITY
+ *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque. Reach: any
+ *	host that the machine reaches (its filter cannot see addresses), which is why it holds no secret,
+ *	parses nothing and reads no file but the resolver's. A compromise yields the network of the machine
+ *	without any credential, and the cipher text of one connection.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pipeline/addr.h"
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/text.h"
+#include "pipeline/events.h"
+#include "pipeline/fds.h"
+#include "pipeline/stage.h"
+
+#define LINKS_MOST 32
+#define BUFFER_BYTES 65536
+#define ADDRESSES_MOST 16
+#define CONNECT_MS_DEFAULT 10000
+#define REASON_MAX 512
+/* After the stage has closed its side for good, how long the other side may stay silent. */
+#define LINGER_MS 10000
+
+/* Bytes on their way in one direction. */
+struct flow {
+	char *data;        /* owned, BUFFER_BYTES */
+	size_t start, len; /* what is in it */
+	bool ended;        /* the source has sent its end of file */
+	bool shut;         /* and the sink has been told */
+};
+
+struct link {
+	int tcp, local;       /* owned; -1 when the link is free */
+	struct flow out, in;  /* local to tcp, tcp to local */
+	bool gone;            /* the stage has closed its end: its last bytes may still be under way */
+	long long active_ms;  /* when a byte moved last */
+};
+
+struct dial {
+	const char *host;     /* borrowed from the job */
+	char port[8];
+	bool private_ok;
+	int connect_ms;
+	struct addrinfo *addresses; /* owned; NULL: not resolved, or none of them answered */
+	const struct addrinfo *next; /* to try when the current attempt fails */
+	int attempt;          /* owned: a socket that is connecting, -1: none */
+	long long attempt_deadline_ms;
+	char reason[REASON_MAX]; /* why the attempts so far failed */
+	bool asking;          /* FD_NET is open */
+	struct link links[LINKS_MOST];
+	long long connections, sent, received;
+};
+
+/* ---- flows -------------------------------------------------------------------------------------- */
+
+/* A broken source is an early end of file; a broken sink ends the flow with what is in it. */
+static void flow_fill(struct flow *flow, int fd)
+{
+	size_t end = flow->start + flow->len;
+	ssize_t n;
+
+	if (flow->ended || end == BUFFER_BYTES)
+		return;
+	n = recv(fd, flow->data + end, BUFFER_BYTES - end, MSG_DONTWAIT);
+	if (n > 0)
+		flow->len += (size_t)n;
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		flow->ended = true;
+}
+
+static void flow_drop(struct flow *flow)
+{
+	flow->len = 0;
+	flow->ended = flow->shut = true;
+}
+
+static void flow_drain(struct flow *flow, int fd, long long *total)
+{
+	if (flow->len) {
+		ssize_t n = send(fd, flow->data + flow->start, flow->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			flow_drop(flow);
+		if (n <= 0)
+			return;
+		flow->start += (size_t)n;
+		flow->len -= (size_t)n;
+		*total += n;
+	}
+	if (flow->len)
+		return;
+	flow->start = 0;
+	if (flow->ended && !flow->shut) {
+		shutdown(fd, SHUT_WR);
+		flow->shut = true;
+	}
+}
+
+/* ---- links -------------------------------------------------------------------------------------- */
+
+static void link_init(struct link *link)
+{
+	memset(link, 0, sizeof(*link));
+	link->tcp = link->local = -1;
+}
+
+static void link_close(struct link *link)
+{
+	if (link->tcp >= 0)
+		close(link->tcp);
+	if (link->local >= 0)
+		close(link->local);
+	free(link->out.data);
+	free(link->in.data);
+	link_init(link);
+}
+
+static struct link *link_free_one(struct dial *dial)
+{
+	for (size_t i = 0; i < LINKS_MOST; i++)
+		if (dial->links[i].tcp < 0)
+			return &dial->links[i];
+	return NULL;
+}
+
+static short events_of(const struct flow *from, const struct flow *to)
+{
+	short events = 0;
+
+	if (!from->ended && from->start + from->len < BUFFER_BYTES)
+		events |= POLLIN;
+	if (to->len)
+		events |= POLLOUT;
+	return events;
+}
+
+static void link_serve(struct dial *dial, struct link *link)
+{
+	long long before = dial->sent + dial->received;
+
+	flow_fill(&link->out, link->local);
+	flow_drain(&link->out, link->tcp, &dial->sent);
+	if (link->gone)
+		flow_drop(&link->in);
+	flow_fill(&link->in, link->tcp);
+	flow_drain(&link->in, link->local, &dial->received);
+	if (dial->sent + dial->received != before)
+		link->active_ms = fd_now_ms();
+	if (link->out.shut && link->in.shut)
+		link_close(link);
+	else if (link->gone && fd_now_ms() - link->active_ms > LINGER_MS)
+		link_close(link);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+static void answer_no(struct dial *dial)
+{
+	char text[REASON_MAX + 4];
+	int len = snprintf(text, sizeof(text), "no %s", dial->reason);
+
+	if (send(FD_NET, text, (size_t)len, MSG_NOSIGNAL) < 0)
+		dial->asking = false;
+}
+
+static bool answer_ok(int fd)
+{
+	char text[] = "ok";
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec data = {.iov_base = text, .iov_len = 2};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	struct cmsghdr *c;
+
+	memset(&control, 0, sizeof(control));
+	c = CMSG_FIRSTHDR(&message);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	return sendmsg(FD_NET, &message, MSG_NOSIGNAL) >= 0;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------------ */
+
+static void set_reason(struct dial *dial, const struct addrinfo *at, const char *why)
+{
+	char numeric[64];
+
+	addr_format(numeric, sizeof(numeric), at->ai_addr);
+	snprintf(dial->reason, sizeof(dial->reason), "%s (%s) port %s: %s", dial->host, numeric, dial->port,
+		 why);
+}
+
+static bool resolve(struct dial *dial)
+{
+	struct addrinfo hints = {.ai_family = AF_UNSPEC,
+				 .ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG};
+	int code;
+
+	if (dial->addresses)
+		return true;
+	event_progress("looking up %s", dial->host);
+	code = getaddrinfo(dial->host, dial->port, &hints, &dial->addresses);
+	if (code == 0)
+		return true;
+	dial->addresses = NULL;
+	snprintf(dial->reason, sizeof(dial->reason), "%s cannot be resolved: %s", dial->host,
+		 code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
+	return false;
+}
+
+/* Pumps start; the stage gets its end of a socketpair. */
+static void connected(struct dial *dial)
+{
+	int pair[2], theirs AUTO_FD = -1, ours AUTO_FD = -1, on = 1;
+	struct link *link = link_free_one(dial);
+
+	if (!link || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		snprintf(dial->reason, sizeof(dial->reason), "more than %d connections at once", LINKS_MOST);
+		close(fd_steal(&dial->attempt));
+		answer_no(dial);
+		return;
+	}
+	ours = pair[0];
+	theirs = pair[1];
+	if (!answer_ok(theirs)) {
+		close(fd_steal(&dial->attempt));
+		dial->asking = false;
+		return;
+	}
+	setsockopt(dial->attempt, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(dial->attempt, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	link->tcp = fd_steal(&dial->attempt);
+	link->local = fd_steal(&ours);
+	link->out.data = mem_calloc(BUFFER_BYTES, 1);
+	link->in.data = mem_calloc(BUFFER_BYTES, 1);
+	link->active_ms = fd_now_ms();
+	dial->connections++;
+}
+
+/* Starts the next attempt; answers when there is none left. */
+static void attempt_next(struct dial *dial)
+{
+	for (; dial->next; dial->next = dial->next->ai_next) {
+		const struct addrinfo *at = dial->next;
+
+		if (!addr_permitted(at->ai_addr, dial->private_ok)) {
+			char why[128];
+
+			snprintf(why, sizeof(why), "%s, which the operator has not allowed",
+				 addr_class_text(addr_classify(at->ai_addr)));
+			set_reason(dial, at, why);
+			continue;
+		}
+		dial->attempt = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (dial->attempt >= 0 && (connect(dial->attempt, at->ai_addr, at->ai_addrlen) == 0 ||
+					   errno == EINPROGRESS)) {
+			dial->attempt_deadline_ms = fd_now_ms() + dial->connect_ms;
+			return;
+		}
+		set_reason(dial, at, strerror(errno));
+		if (dial->attempt >= 0)
+			close(fd_steal(&dial->attempt));
+	}
+	/* None of them: the next request looks the name up again. */
+	freeaddrinfo(dial->addresses);
+	dial->addresses = NULL;
+	answer_no(dial);
+}
+
+static void attempt_failed(struct dial *dial, const char *why)
+{
+	close(fd_steal(&dial->attempt));
+	set_reason(dial, dial->next, why);
+	dial->next = dial->next->ai_next;
+	attempt_next(dial);
+}
+
+static void attempt_serve(struct dial *dial, bool ready)
+{
+	int code = 0;
+	socklen_t len = sizeof(code);
+
+	if (!ready) {
+		if (fd_now_ms() >= dial->attempt_deadline_ms)
+			attempt_failed(dial, "no answer in time");
+		return;
+	}
+	if (getsockopt(dial->attempt, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+		code = errno;
+	if (code)
+		attempt_failed(dial, strerror(code));
+	else
+		connected(dial);
+}
+
+/* One request on FD_NET. Anything but "c" is not from our code: the asking ends. */
+static void request_serve(struct dial *dial)
+{
+	char text[8];
+	ssize_t n = recv(FD_NET, text, sizeof(text), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != 1 || text[0] != 'c') {
+		dial->asking = false;
+		return;
+	}
+	snprintf(dial->reason, sizeof(dial->reason), "%s has no address", dial->host);
+	if (!resolve(dial)) {
+		answer_no(dial);
+		return;
+	}
+	dial->next = dial->addresses;
+	attempt_next(dial);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+struct waits {
+	struct pollfd items[2 + 2 * LINKS_MOST];
+};
+
+/* Slot 0: FD_NET, 1: the attempt, then two a link. Negative descriptors are ignored by poll. */
+static bool waits_fill(struct waits *waits, const struct dial *dial)
+{
+	bool any = dial->asking;
+
+	waits->items[0] = (struct pollfd){.fd = dial->asking ? FD_NET : -1};
+	if (dial->attempt < 0)
+		waits->items[0].events = POLLIN;
+	waits->items[1] = (struct pollfd){.fd = dial->attempt, .events = POLLOUT};
+	for (size_t i = 0; i < LINKS_MOST; i++) {
+		const struct link *link = &dial->links[i];
+		struct pollfd *local = &waits->items[2 + 2 * i], *tcp = &waits->items[3 + 2 * i];
+
+		*local = *tcp = (struct pollfd){.fd = -1};
+		if (link->tcp < 0)
+			continue;
+		any = true;
+		/* The stage's end is watched for its hang-up, until that is known. */
+		local->events = events_of(&link->out, &link->in);
+		if (!link->gone || local->events & POLLIN)
+			local->fd = link->local;
+		tcp->events = events_of(&link->in, &link->out);
+		if (tcp->events)
+			tcp->fd = link->tcp;
+	}
+	return any;
+}
+
+static int wait_ms(const struct dial *dial)
+{
+	int wait = -1;
+
+	for (size_t i = 0; i < LINKS_MOST; i++)
+		if (dial->links[i].gone)
+			wait = 1000;
+	if (dial->attempt >= 0) {
+		long long left = dial->attempt_deadline_ms - fd_now_ms();
+
+		left = left < 0 ? 0 : left;
+		wait = wait >= 0 && wait < left ? wait : (int)left;
+	}
+	return wait;
+}
+
+static void serve_links(struct dial *dial, const struct waits *waits)
+{
+	for (size_t i = 0; i < LINKS_MOST; i++) {
+		short local = waits->items[2 + 2 * i].revents, tcp = waits->items[3 + 2 * i].revents;
+
+		if (local & POLLHUP)
+			dial->links[i].gone = true;
+		if (local || tcp || dial->links[i].gone)
+			link_serve(dial, &dial->links[i]);
+	}
+}
+
+static int pump(struct dial *dial, struct error *err)
+{
+	struct waits waits;
+
+	while (waits_fill(&waits, dial)) {
+		int n = poll(waits.items, ARRAY_LEN(waits.items), wait_ms(dial));
+
+		if (n < 0 && errno != EINTR)
+			return error_errno(err, ERROR_FAILED, errno, "poll");
+		if (n < 0)
+			continue;
+		serve_links(dial, &waits);
+		if (dial->attempt >= 0)
+			attempt_serve(dial, waits.items[1].revents != 0);
+		if (waits.items[0].revents & POLLIN)
+			request_serve(dial);
+		else if (waits.items[0].revents)
+			dial->asking = false;
+		if (!dial->asking && dial->attempt >= 0)
+			close(fd_steal(&dial->attempt));
+	}
+	return 0;
+}
+
+static int read_job(const struct json *job, struct dial *dial, struct error *err)
+{
+	long long port, connect_ms = CONNECT_MS_DEFAULT;
+	int result = js_need_str(job, "host", &dial->host, err);
+
+	if (result == 0)
+		result = js_need_int(job, "port", 1, 65535, &port, err);
+	if (result == 0 && js_get(job, "connect_ms"))
+		result = js_need_int(job, "connect_ms", 1, 120000, &connect_ms, err);
+	if (result < 0)
+		return result;
+	if (!addr_host_is_sane(dial->host))
+		return error_set(err, ERROR_USAGE, "\"%s\" is no host name or address", dial->host);
+	snprintf(dial->port, sizeof(dial->port), "%lld", port);
+	dial->connect_ms = (int)connect_ms;
+	dial->private_ok = js_bool(job, "private_ok", false);
+	return 0;
+}
+
+static int run(struct stage *stage, struct error *err)
+{
+	struct dial dial = {.attempt = -1, .asking = true};
+	struct json *facts;
+	int result = read_job(stage->job, &dial, err);
+
+	if (result < 0)
+		return result;
+	for (size_t i = 0; i < LINKS_MOST; i++)
+		link_init(&dial.links[i]);
+	result = pump(&dial, err);
+	for (size_t i = 0; i < LINKS_MOST; i++)
+		link_close(&dial.links[i]);
+	if (dial.addresses)
+		freeaddrinfo(dial.addresses);
+	if (result < 0)
+		return result;
+	facts = js_object_new();
+	js_set_int(facts, "connections", dial.connections);
+	js_set_int(facts, "sent", dial.sent);
+	js_set_int(facts, "received", dial.received);
+	event_send("result", facts);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return stage_main(argc, argv, NULL, run);
+}
