@@ -86,10 +86,13 @@ $(B)/obj/%.o: %.c | $(B)/gen/filters.h $(B)/gen/jail_filter.h
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@
 
 # seccomp filters are compiled at build time by libseccomp into constant arrays: no program links it.
+$(B)/gen/filters.h: sandbox/filter_self.h
 $(B)/gen/%.h: sandbox/gen_%.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O1 -I. -D_GNU_SOURCE $(WARN) $(WERROR) $< -o $(B)/gen/gen_$* -lseccomp
 	$(B)/gen/gen_$* > $@.part && mv $@.part $@
+# not intermediate: make would delete them at the end and build what includes them again
+.SECONDARY: $(B)/gen/filters.h $(B)/gen/jail_filter.h
 
 define program_rule
 $(B)/$(1): $$(call obj,$$(if $$(wildcard cmd/$(1).c),cmd/$(1).c,$$(wildcard cmd/$(1)/*.c))) \

@@ -8,6 +8,8 @@
 #include "pipeline/exitcode.h"
 
 static void put(char *dst, size_t size, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+static void put(char *dst, size_t size, const char *format, va_list args)
 {
 	char raw[2048];
 
