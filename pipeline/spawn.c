@@ -486,3 +486,49 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 	child->control = child->stderr_fd = -1;
 	return 0;
 }
+
+/* ---- programs that a row lists ------------------------------------------------------------------------ */
+
+static int plan_keep(struct plan *plan, const struct stage_row *row, const int *keep, struct error *err)
+{
+	for (; keep && *keep >= 0; keep++) {
+		struct spawn_fd same = {.number = *keep, .fd = *keep};
+		int result = add_fds(plan, row, &same, 1, err);
+
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+int spawn_listed(enum stage_id id, const char *const *argv, const char *const *env, const int stdio[3],
+		 const int *keep, struct child *child, struct error *err)
+{
+	const struct stage_row *row = stage_row(id);
+	const char *const *listed = row->children;
+	char *path AUTO_FREE = NULL;
+	struct plan plan;
+	int result;
+
+	while (*listed && strcmp(*listed, argv[0]) != 0)
+		listed++;
+	if (!*listed)
+		return error_set(err, ERROR_FAILED, "%s is not among the children of the row %s", argv[0],
+				 row->name);
+	path = find_program(argv[0], env, err);
+	if (!path)
+		return err ? err->kind : ERROR_FAILED;
+	plan_init(&plan);
+	plan.path = path;
+	plan.argv = argv;
+	plan.env = env;
+	for (int i = 0; i < 3; i++)
+		plan.source[i] = stdio[i];
+	result = plan_keep(&plan, row, keep, err);
+	if (result == 0)
+		result = start(&plan, child, argv[0], err);
+	if (result < 0)
+		return result;
+	child->control = child->stderr_fd = -1;
+	return 0;
+}

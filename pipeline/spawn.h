@@ -42,6 +42,15 @@ void spawn_release(struct child *child);
 int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd,
 		  int stderr_fd, uid_t uid, struct child *child, struct error *err);
 
+/*
+ * Starts a program that the row lists among its children (agent-publish: git, ssh-agent, ssh-add) from within that row, whose
+ * restrictions it inherits. argv[0] is a name of the list, looked up in the PATH of env; argv and env are
+ * complete (NULL-terminated). stdio: what becomes 0, 1, 2. keep: numbers of the row's descriptors that stay
+ * open, ends with -1; NULL: none. Own session; dies with us. 0 or an error kind.
+ */
+int spawn_listed(enum stage_id id, const char *const *argv, const char *const *env, const int stdio[3],
+		 const int *keep, struct child *child, struct error *err);
+
 /* Directory of our executables: that of /proc/self/exe, or its ../libexec/agent when agent-jail lies there.
  * Static storage; NULL with err. */
 const char *spawn_program_dir(struct error *err);
