@@ -30,7 +30,7 @@ static int make_dir(const char *path, struct error *err)
 
 char *rundir_state_dir(struct error *err)
 {
-	static const char *const parts[] = {"runs", "store", "store/base", "store/deps"};
+	static const char *const parts[] = {"runs", "tmp", "store", "store/base", "store/deps"};
 	const char *own = getenv("AGENT_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME");
 	const char *home = getenv("HOME");
 	char *state AUTO_FREE = NULL;
@@ -75,7 +75,7 @@ static int open_dir(struct rundir *run, struct error *err)
 	return 0;
 }
 
-int rundir_create(const char *state, struct rundir *run, struct error *err)
+static int create_below(const char *state, const char *kind, struct rundir *run, struct error *err)
 {
 	struct timespec now;
 	struct tm utc;
@@ -91,7 +91,7 @@ int rundir_create(const char *state, struct rundir *run, struct error *err)
 		return error_errno(err, ERROR_FAILED, errno, "getrandom");
 	text_hex(run->id + len, salt, sizeof(salt));
 	run->state = mem_strdup(state);
-	run->path = mem_printf("%s/runs/%s", state, run->id);
+	run->path = mem_printf("%s/%s/%s", state, kind, run->id);
 	if (mkdir(run->path, 0700) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "run directory %s cannot be made", run->path);
 		return error_next(err, "check free space and permissions of %s", state);
@@ -99,6 +99,31 @@ int rundir_create(const char *state, struct rundir *run, struct error *err)
 	if (open_dir(run, err))
 		return err->kind;
 	return lock_run(run, err);
+}
+
+int rundir_create(const char *state, struct rundir *run, struct error *err)
+{
+	return create_below(state, "runs", run, err);
+}
+
+int rundir_create_temporary(const char *state, struct rundir *run, struct error *err)
+{
+	return create_below(state, "tmp", run, err);
+}
+
+int rundir_remove(struct rundir *run, struct error *err)
+{
+	/* Renamed first: a half-removed run is never taken for one. */
+	char *trash AUTO_FREE = mem_printf("%s/tmp/.%s", run->state, run->id);
+	int tmp AUTO_FD = -1;
+	char *name AUTO_FREE = mem_printf(".%s", run->id), *dir AUTO_FREE = mem_printf("%s/tmp", run->state);
+
+	if (rename(run->path, trash) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s cannot be removed", run->path);
+	tmp = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (tmp < 0 || fd_remove_tree(tmp, name) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s cannot be removed", trash);
+	return 0;
 }
 
 static int by_name(const void *a, const void *b)

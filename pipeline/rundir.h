@@ -28,6 +28,12 @@ char *rundir_state_dir(struct error *err);
 /* A new run with a new id, locked. 0 or an error kind. */
 int rundir_create(const char *state, struct rundir *run, struct error *err);
 
+/* A directory of the same kind for work that is no run (agent jail), below tmp/ of the state: removed by
+ * rundir_remove, or by agent gc. Locked. 0 or an error kind. */
+int rundir_create_temporary(const char *state, struct rundir *run, struct error *err);
+/* Removes the directory of a locked or temporary run. 0 or an error kind. */
+int rundir_remove(struct rundir *run, struct error *err);
+
 /* An existing run by id, unique prefix, or NULL for the newest. lock: take it (ERROR_SKIPPED when
  * another process works on it). 0 or an error kind. */
 int rundir_open(const char *state, const char *id, bool lock, struct rundir *run, struct error *err);

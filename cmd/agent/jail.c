@@ -1,0 +1,341 @@
+/* agent jail: any command in the jail of the tests, by hand. The way in is the same as a test's: agent-test lays
+ * the tree out and starts agent-jail; only the payload's descriptors are the user's (through a pty of ours where they are a
+ * terminal). */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/exitcode.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail_spec.h"
+
+/* ---- the payload's descriptors ---------------------------------------------------------------------- */
+
+struct console {
+	int in, out, err; /* owned: what the payload gets */
+	int pty;          /* owned: our side of the pty, or -1 */
+	struct termios saved;
+	bool raw;
+};
+
+static void console_close(struct console *console)
+{
+	if (console->raw)
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &console->saved);
+	fd_close_ptr(&console->in);
+	fd_close_ptr(&console->out);
+	fd_close_ptr(&console->err);
+	fd_close_ptr(&console->pty);
+}
+
+/* A terminal is never handed in: the payload gets a pty of ours, we carry the bytes. */
+static int console_open_pty(struct console *console, struct error *err)
+{
+	struct winsize size = {.ws_row = 24, .ws_col = 80};
+	struct termios raw;
+	int slave;
+
+	ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	if (tcgetattr(STDIN_FILENO, &console->saved) < 0 ||
+	    openpty(&console->pty, &slave, NULL, &console->saved, &size) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "pty");
+	fcntl(console->pty, F_SETFD, FD_CLOEXEC);
+	fcntl(slave, F_SETFD, FD_CLOEXEC);
+	console->in = slave;
+	console->out = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	console->err = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	raw = console->saved;
+	cfmakeraw(&raw);
+	console->raw = tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0;
+	return 0;
+}
+
+static int console_open(struct console *console, const struct options *options, struct error *err)
+{
+	bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json;
+
+	if (terminal)
+		return console_open_pty(console, err);
+	console->in = options->input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+				     : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	console->out = fcntl(options->json ? STDERR_FILENO : STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	console->err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (console->in < 0 || console->out < 0 || console->err < 0)
+		return error_errno(err, ERROR_FAILED, errno, "standard descriptors");
+	return 0;
+}
+
+/* The write ends of the payload's descriptors are closed here; then bytes are carried until the facts come. */
+static int console_carry(struct run *run, struct console *console, int facts_fd, struct error *err)
+{
+	char chunk[8192];
+
+	while (console->pty >= 0) {
+		struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+				       {.fd = console->pty, .events = POLLIN},
+				       {.fd = facts_fd, .events = POLLIN}};
+		ssize_t n;
+		int result;
+
+		if (poll(fds, ARRAY_LEN(fds), 200) < 0 && errno != EINTR)
+			return error_errno(err, ERROR_FAILED, errno, "poll");
+		if (fds[0].revents && (n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
+			fd_write_all(console->pty, chunk, (size_t)n);
+		if (fds[1].revents & POLLIN && (n = read(console->pty, chunk, sizeof(chunk))) > 0)
+			fd_write_all(STDOUT_FILENO, chunk, (size_t)n);
+		else if (fds[2].revents)
+			break;
+		result = supervise_until_readable(&run->sup, -1, 0, err);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------- */
+
+/* The working directory as it is: nothing to lay out, so agent-jail is started without agent-test. */
+static int start_dirty(struct run *run, struct supervised *jail, int spec_fd, int facts_fd,
+		       const struct console *console, int *go_fd, struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct jail_go words;
+	int go[2], result;
+
+	strbuf_init(&text, STRBUF_MAX);
+	jail_go_init(&words);
+	jail_go_format(&words, &text);
+	jail_go_release(&words);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
+	    fd_write_all(go[0], text.data, text.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "socketpair");
+	result = supervise_start(&run->sup, jail, STAGE_JAIL, NULL,
+				 (struct spawn_fd[]){{FD_FACTS, facts_fd},
+						     {FD_SPEC, spec_fd},
+						     {FD_GO, go[1]},
+						     {FD_STDIN, console->in},
+						     {FD_STDOUT, console->out},
+						     {FD_STDERR, console->err}},
+				 6, 0, NULL, NULL, err);
+	close(go[1]);
+	*go_fd = go[0];
+	return result;
+}
+
+/* tree_name: of the run's round, or NULL for the base commit's own tree. */
+static int start_tree(struct run *run, struct supervised *stage, int spec_fd, int facts_fd,
+		      const struct console *console, const char *scratch, const char *tree_name,
+		      struct error *err)
+{
+	struct json *tree AUTO_JSON =
+	    tree_name ? rundir_read(&run->dir, tree_name, "tree", TREE_MAX, err) : NULL;
+	char *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
+	struct json *job AUTO_JSON = NULL;
+	int tree_fd AUTO_FD = tree_name && tree ? rundir_file(&run->dir, tree_name, err) : -1;
+	int out AUTO_FD = rundir_part(&run->dir, "jail-layout.json", err);
+	struct spawn_fd fds[] = {{FD_OUT, out},           {FD_SPEC, spec_fd},
+				 {FD_FACTS, facts_fd},    {FD_STDIN, console->in},
+				 {FD_STDOUT, console->out}, {FD_STDERR, console->err},
+				 {FD_TREE, tree_fd}};
+
+	if (out < 0 || (tree_name && tree_fd < 0))
+		return err->kind ? err->kind
+				 : error_set(err, ERROR_USAGE, "run %s has no tree for that round",
+					     run->dir.id);
+	job = test_job(run, scratch, tree ? objects : NULL,
+		       tree ? js_str(tree, "tree", "") : run_base(run, "tree"));
+	return supervise_start(&run->sup, stage, STAGE_TEST, job, fds, tree ? 7 : 6,
+			       (unsigned)config_number(run->config, "test.timeout") + 600, NULL, NULL, err);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static int finish(struct run *run, const struct options *options, const struct jail_facts *facts,
+		  struct error *err)
+{
+	char text[512];
+
+	if (options->json) {
+		struct json *verdict AUTO_JSON =
+		    jailplan_verdict(facts, options->dirty ? "" : run_base(run, "tree"), options->argv[0]);
+		struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+
+		strbuf_init(&out, STRBUF_MAX);
+		js_format_ascii(verdict, &out);
+		printf("%s\n", out.data);
+	}
+	jailplan_describe(facts, text, sizeof(text));
+	switch (facts->outcome) {
+	case JAIL_EXITED:
+		return facts->value;
+	case JAIL_SIGNALED:
+	case JAIL_LIMIT:
+	case JAIL_KILLED:
+		fprintf(stderr, "agent: %s\n", text);
+		return 128 + (facts->outcome == JAIL_KILLED ? SIGSYS : facts->value);
+	case JAIL_TIMEOUT:
+	case JAIL_OOM:
+		fprintf(stderr, "agent: %s\n", text);
+		return 128 + SIGKILL;
+	case JAIL_NOT_RUN:
+		jailplan_judge(run->config, facts, options->argv[0], err);
+		fprintf(stderr, "agent: %s: %s\n", options->argv[0], strerror(facts->value));
+		if (err->next[0])
+			fprintf(stderr, "agent: next: %s\n", err->next);
+		return facts->value == ENOENT ? 127 : 126;
+	case JAIL_SETUP:
+		return jailplan_judge(run->config, facts, options->argv[0], err);
+	case JAIL_INTERNAL:
+		break;
+	}
+	error_set(err, ERROR_ISOLATION, "jail: %s", facts->detail);
+	return err->kind;
+}
+
+static int run_jail(struct run *run, struct options *options, const char *tree_name, struct error *err)
+{
+	struct console console = {-1, -1, -1, -1, .raw = false};
+	struct supervised stage = {0};
+	struct jail_facts facts = {0};
+	struct jail_spec spec;
+	char *scratch AUTO_FREE = rundir_subdir(&run->dir, "jail", err);
+	int pipe_fds[2] = {-1, -1}, spec_fd AUTO_FD = -1, go_fd AUTO_FD = -1, result;
+
+	if (!scratch || rundir_give(scratch, STAGE_UID_BASE + STAGE_TEST, err))
+		return err->kind;
+	jail_spec_init(&spec);
+	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv, &spec, err);
+	if (options->dirty)
+		spec.work_dir = mem_strdup(run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir);
+	if (result == 0 && (spec_fd = jailplan_memfd(&spec, err)) < 0)
+		result = err->kind;
+	jail_spec_release(&spec);
+	if (result == 0 && pipe2(pipe_fds, O_CLOEXEC) < 0)
+		result = error_errno(err, ERROR_FAILED, errno, "pipe");
+	if (result == 0)
+		result = console_open(&console, options, err);
+	if (result == 0)
+		result = options->dirty ? start_dirty(run, &stage, spec_fd, pipe_fds[1], &console, &go_fd, err)
+					: start_tree(run, &stage, spec_fd, pipe_fds[1], &console, scratch,
+						     tree_name, err);
+	fd_close_ptr(&pipe_fds[1]);
+	fd_close_ptr(&console.in);
+	fd_close_ptr(&console.out);
+	fd_close_ptr(&console.err);
+	console.in = console.out = console.err = -1;
+	if (result == 0)
+		result = console_carry(run, &console, pipe_fds[0], err);
+	if (result == 0) {
+		struct error stage_err = {0};
+		int ended = supervise_wait(&run->sup, &stage, &stage_err);
+
+		result = jailplan_read_facts(&run->sup, pipe_fds[0], &facts, err);
+		if (result != 0 && ended != 0) {
+			*err = stage_err;
+			result = ended;
+		}
+	}
+	console_close(&console);
+	supervise_end(&run->sup, &stage);
+	fd_close_ptr(&pipe_fds[0]);
+	return result ? result : finish(run, options, &facts, err);
+}
+
+/* ---- which tree -------------------------------------------------------------------------------------------- */
+
+static int begin_temporary(struct run *run, const struct options *options, struct error *err)
+{
+	struct json *request AUTO_JSON = js_artefact_new("request", 1);
+	struct repository repo;
+	char *state AUTO_FREE = rundir_state_dir(err);
+
+	if (!state || rundir_create_temporary(state, &run->dir, err))
+		return err->kind;
+	if (repository_find(NULL, &repo, err)) {
+		repository_release(&repo);
+		return err->kind;
+	}
+	js_set_str(request, "rev", options->tree ? options->tree : "HEAD");
+	js_set_str(request, "repository", repo.work_dir ? repo.work_dir : repo.git_dir);
+	repository_release(&repo);
+	return rundir_write(&run->dir, "request.json", request, err);
+}
+
+static int last_round(const struct run *run)
+{
+	int last = 0;
+
+	for (int round = 1; round <= RUN_ROUNDS_MAX; round++) {
+		char *name AUTO_FREE = round_file(round, "tree.json");
+
+		if (rundir_has(&run->dir, name))
+			last = round;
+	}
+	return last;
+}
+
+static int open_run(struct run *run, const struct options *options, char **tree_name, struct error *err)
+{
+	char *state AUTO_FREE = rundir_state_dir(err);
+	long long round;
+
+	if (!state || rundir_open(state, options->run, true, &run->dir, err))
+		return err->kind;
+	round = last_round(run);
+	if (options->round && text_parse_size(options->round, RUN_ROUNDS_MAX, &round) < 0)
+		return error_set(err, ERROR_USAGE, "--round %s is not the number of a round", options->round);
+	*tree_name = round_file((int)round, "tree.json");
+	if (!rundir_has(&run->dir, *tree_name))
+		return error_set(err, ERROR_USAGE, "run %s has no tree in round %lld", run->dir.id, round);
+	return 0;
+}
+
+int cmd_jail(struct options *options, struct error *err)
+{
+	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+			  .journal = {.events_fd = -1}};
+	char *tree_name AUTO_FREE = NULL;
+	struct error ignored = {0};
+	int result;
+
+	if (!options->argv || !options->argv[0] || options->word_count) {
+		error_set(err, ERROR_USAGE, "agent jail needs a command behind --");
+		return error_next(err, "agent jail -- make check");
+	}
+	result = options->run ? open_run(&run, options, &tree_name, err)
+			      : begin_temporary(&run, options, err);
+	if (result == 0)
+		result = run_open(&run, options, err);
+	run.journal.quiet = true;
+	run.journal.json = run.journal.terminal = false;
+	fd_close_ptr(&run.journal.events_fd); /* this is no event of the run */
+	run.journal.events_fd = -1;
+	if (result == 0 && !options->dirty)
+		result = step_base(&run, err);
+	if (result == 0 && !options->dirty)
+		result = step_fetch(&run, true, err);
+	if (result == 0)
+		result = run_jail(&run, options, tree_name, err);
+	supervise_release(&run.sup);
+	if (!options->run && run.dir.path)
+		rundir_remove(&run.dir, &ignored);
+	run_release(&run);
+	return result;
+}

@@ -1,0 +1,248 @@
+/* Jails as the supervisor plans them: the spec before, the facts after, what they mean for people. */
+#include "agent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "sandbox/jail_manifest.h"
+#include "sandbox/jail_spec.h"
+
+#define FACTS_MS 20000 /* agent-jail has ended or is about to: it sends the facts last */
+
+/* A command that needs no shell is run without one, so that "not found" is told apart from status 127. */
+static void add_command(struct jail_spec *spec, const char *command)
+{
+	char **words = strpbrk(command, "|&;<>()$`*?[]#~{}!\n") ? NULL : text_split_words(command);
+
+	if (words && !strchr(words[0], '=')) {
+		for (size_t i = 0; words[i]; i++)
+			jail_spec_add_arg(spec, words[i]);
+	} else {
+		jail_spec_add_arg(spec, "/bin/sh");
+		jail_spec_add_arg(spec, "-c");
+		jail_spec_add_arg(spec, command);
+	}
+	text_free_words(words);
+}
+
+/* [jail] path: a toolchain outside /usr, at the same place inside. */
+static int add_paths(const struct config *config, struct jail_spec *spec, struct error *err)
+{
+	const char *path;
+
+	for (size_t i = 0; (path = config_item(config, "jail.path", i)); i++) {
+		char *bin AUTO_FREE = mem_printf("%s/bin", path);
+		struct stat st;
+
+		if (path[0] != '/' || strstr(path, "/../") || stat(path, &st) < 0 ||
+		    !S_ISDIR(st.st_mode)) {
+			error_set(err, ERROR_USAGE, "jail.path = %s is not an absolute directory", path);
+			return error_next(err, "name the directory of a toolchain, such as /opt/go");
+		}
+		jail_spec_add_mount(spec, JAIL_BIND_RO, false, path, path);
+		jail_manifest_add_path(spec, access(bin, X_OK) == 0 ? bin : path);
+	}
+	return 0;
+}
+
+static int add_env(const struct config *config, const char *key, struct jail_spec *spec,
+		   struct error *err)
+{
+	const char *pair;
+
+	for (size_t i = 0; (pair = config_item(config, key, i)); i++) {
+		const char *equals = strchr(pair, '=');
+		char *name AUTO_FREE = equals ? mem_strndup(pair, (size_t)(equals - pair)) : NULL;
+
+		if (!name || !name[0]) {
+			error_set(err, ERROR_USAGE, "%s = %s is not of the form NAME=VALUE", key, pair);
+			return error_next(err, "mend it in the configuration");
+		}
+		jail_spec_add_env(spec, name, equals + 1);
+	}
+	return 0;
+}
+
+void jailplan_limits(const struct config *config, struct jail_limits *limits)
+{
+	limits->wall_ms = (uint64_t)config_number(config, "test.timeout") * 1000;
+	limits->memory_bytes = (uint64_t)config_number(config, "jail.memory");
+	limits->processes = (uint64_t)config_number(config, "jail.processes");
+	limits->disk_bytes = (uint64_t)config_number(config, "jail.disk");
+	limits->inodes = (uint64_t)config_number(config, "jail.inodes");
+	limits->file_bytes = limits->disk_bytes;
+	limits->degraded_ok = strcmp(config_get(config, "jail.limits"), "degraded-ok") == 0;
+}
+
+int jailplan_test(const struct config *config, const char *state, const char *scratch,
+		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec, struct error *err)
+{
+	jail_manifest_default(spec);
+	fetch_test_env(recipe, spec);
+	if (add_paths(config, spec, err) || add_env(config, "test.env", spec, err))
+		return err->kind;
+	if (argv)
+		for (size_t i = 0; argv[i]; i++)
+			jail_spec_add_arg(spec, argv[i]);
+	else
+		add_command(spec, config_get(config, "test.command"));
+	spec->cwd = mem_strdup(JAIL_WORK);
+	spec->store = mem_printf("%s/store", state);
+	spec->scratch = scratch ? mem_strdup(scratch) : NULL;
+	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
+	jailplan_limits(config, &spec->limits);
+	return 0;
+}
+
+int jailplan_memfd(const struct jail_spec *spec, struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int fd;
+
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	jail_spec_format(spec, &text);
+	if (text.full) {
+		error_set(err, ERROR_USAGE, "command and environment of the jail are too large");
+		return -1;
+	}
+	fd = fd_memfd_sealed("jail-spec", text.data, text.len);
+	if (fd < 0)
+		error_errno(err, ERROR_FAILED, errno, "memfd_create");
+	return fd;
+}
+
+int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts, struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	long long until = fd_now_ms() + FACTS_MS;
+
+	strbuf_init(&text, 65536);
+	for (;;) {
+		char chunk[4096];
+		ssize_t n;
+		int left = (int)(until - fd_now_ms());
+		int ready = sup ? supervise_until_readable(sup, fd, left, err)
+				: poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, left);
+
+		if (ready < 0 && sup)
+			return ready;
+		if (ready == 0)
+			errno = ETIMEDOUT;
+		n = ready > 0 ? read(fd, chunk, sizeof(chunk)) : -1;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || (n > 0 && strbuf_add(&text, chunk, (size_t)n) < 0))
+			return error_set(err, ERROR_FAILED, "agent-jail sent no usable exit facts");
+		if (n == 0)
+			break;
+	}
+	if (!text.len) {
+		error_set(err, ERROR_FAILED, "agent-jail ended without exit facts");
+		return error_next(err, "it was killed from outside, or is a defect: try agent resume");
+	}
+	if (jail_facts_parse(text.data, text.len, facts, err)) {
+		err->kind = ERROR_FAILED;
+		return error_wrap(err, "exit facts of agent-jail");
+	}
+	return 0;
+}
+
+static int judge_missing(const struct config *config, const struct jail_facts *facts,
+			 const char *command, struct error *err)
+{
+	char **words = text_split_words(command);
+	struct strbuf line AUTO_STRBUF = STRBUF_NONE;
+
+	(void)config;
+	strbuf_init(&line, 4096);
+	error_set(err, ERROR_USAGE, "test command %s: %s", command,
+		  facts->detail[0] ? facts->detail : strerror(facts->value));
+	if (words && jail_manifest_find_command(words[0], &line))
+		error_next(err, "it is on this machine outside of what the jail sees; to admit it, put "
+				"into ~/.config/agent/config under [jail]: %s",
+			   line.data);
+	else
+		error_next(err, "install it below /usr, or admit its toolchain with [jail] path = DIR");
+	text_free_words(words);
+	return err->kind;
+}
+
+int jailplan_judge(const struct config *config, const struct jail_facts *facts, const char *command,
+		   struct error *err)
+{
+	if (facts->outcome == JAIL_SETUP) {
+		error_set(err, ERROR_ISOLATION, "jail: %s", facts->detail);
+		return error_next(err, "%s", facts->next);
+	}
+	if (facts->outcome == JAIL_INTERNAL)
+		return error_set(err, ERROR_FAILED, "jail: internal error: %s", facts->detail);
+	/* A command that is a path of the tree may be the change's own fault: that is a red test. */
+	if (facts->outcome == JAIL_NOT_RUN && !strchr(command, '/'))
+		return judge_missing(config, facts, command, err);
+	return 0;
+}
+
+void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size)
+{
+	switch (facts->outcome) {
+	case JAIL_EXITED:
+		snprintf(dst, size, "exit status %d", facts->value);
+		break;
+	case JAIL_SIGNALED:
+		snprintf(dst, size, "ended by signal %d (%s)", facts->value, strsignal(facts->value));
+		break;
+	case JAIL_TIMEOUT:
+		snprintf(dst, size, "timeout: not done within %d s", facts->value / 1000);
+		break;
+	case JAIL_OOM:
+		snprintf(dst, size, "out of memory");
+		break;
+	case JAIL_LIMIT:
+		snprintf(dst, size, "limit reached (signal %d)", facts->value);
+		break;
+	case JAIL_KILLED:
+		snprintf(dst, size, "killed by the system call filter");
+		break;
+	case JAIL_NOT_RUN:
+		snprintf(dst, size, "could not be started: %s", strerror(facts->value));
+		break;
+	case JAIL_SETUP:
+	case JAIL_INTERNAL:
+		snprintf(dst, size, "jail: %.200s", facts->detail);
+		break;
+	}
+}
+
+struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree, const char *command)
+{
+	struct json *verdict = js_artefact_new("verdict", 1);
+	char text[512];
+
+	jailplan_describe(facts, text, sizeof(text));
+	js_set_str(verdict, "tree", tree);
+	js_set_str(verdict, "command", command);
+	js_set_str(verdict, "outcome", jail_outcome_text(facts->outcome));
+	js_set_int(verdict, "value", facts->value);
+	js_set_bool(verdict, "green", facts->outcome == JAIL_EXITED && facts->value == 0);
+	js_set_str(verdict, "text", text);
+	js_set_int(verdict, "elapsed_ms", (long long)facts->elapsed_ms);
+	js_set_int(verdict, "memory_peak_bytes", (long long)facts->memory_peak_bytes);
+	js_set_int(verdict, "oom_count", (long long)facts->oom_count);
+	js_set_int(verdict, "leftover", (long long)facts->leftover);
+	js_set_str(verdict, "uid", facts->uid);
+	js_set_str(verdict, "limits", facts->limits);
+	js_set_str(verdict, "work", facts->work);
+	js_set_str(verdict, "isolation", facts->layers);
+	return verdict;
+}

@@ -1,0 +1,150 @@
+/*
+ * NAME
+ *	agent - git-integrated agent pipeline: command line and supervisor
+ *
+ * SYNOPSIS
+ *	agent run|resume|publish|show|jail|gc|help [options] …
+ *
+ * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
+ * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
+ *
+ * SECURITY. Hostile input: issue text (only carried), the repository's configuration (parsed,
+ * bounded), events of the stages (parsed, bounded), exit facts of a jail. Holds no secret's bytes: they
+ * are moved to sealed memory files before anything is parsed, and passed on as descriptors. Links neither
+ * libgit2 nor libcurl, opens no socket to a network. A compromise has the user's own rights: so it
+ * interprets as little as it can.
+ */
+#include "agent.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/text.h"
+#include "pipeline/exitcode.h"
+#include "pipeline/secret.h"
+
+static const struct option_spec no_options[] = {{NULL}};
+
+static const struct option_spec run_options[] = {
+    {"-m", "TEXT", NULL, "the issue itself, instead of a file"},
+    {"--model", "PROVIDER:NAME", "model.name", "anthropic:NAME, openai:NAME or replay:FILE"},
+    {"--base-url", "URL", "model.baseUrl", "where the provider's API is"},
+    {"--key", "SOURCE", "model.key", "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},
+    {"--test", "COMMAND", "test.command", "build and test command"},
+    {"--rounds", "N", "run.rounds", "most rounds of model and test"},
+    {"--base", "REV", NULL, "base commit (default: HEAD)"},
+    {"--branch", "NAME", NULL, "branch to push (default: agent/ and a name made of the issue)"},
+    {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},
+    {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},
+    {"--limits", "MODE", "jail.limits", "degraded-ok: go on where no memory and process caps can be had"},
+    {"--no-status", NULL, NULL, "do not look for uncommitted changes"},
+    {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration for this run (agent help config)"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
+static const struct option_spec resume_options[] = {
+    {"--key", "SOURCE", "model.key", "API key, where the run's own source is gone"},
+    {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration for this run"},
+    {NULL}};
+
+static const struct option_spec show_options[] = {
+    {"--json", NULL, NULL, "print the run's events as JSON Lines"}, {NULL}};
+
+static const struct option_spec jail_options[] = {
+    {"--run", "RUN", NULL, "open the jail of this run"},
+    {"--round", "N", NULL, "of this round (default: the last)"},
+    {"--tree", "REV", NULL, "of this commit (default: HEAD)"},
+    {"--dirty", NULL, NULL, "of the working directory as it is, copy-on-write"},
+    {"--input", NULL, NULL, "connect standard input (default: /dev/null unless it is a terminal)"},
+    {"--limits", "MODE", "jail.limits", "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL, "print the verdict as JSON on standard output; the command's own goes to standard error"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
+static const struct option_spec gc_options[] = {
+    {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
+    {"--dry-run", NULL, NULL, "only say what would be removed"},
+    {NULL}};
+
+static const struct command commands[] = {
+    {"run", "[options] ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it", run_options,
+     cmd_run, false},
+    {"resume", "[options] [RUN]", "go on with a run from its last finished step", resume_options,
+     cmd_resume, false},
+    {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)", resume_options,
+     cmd_publish, false},
+    {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options, cmd_show,
+     false},
+    {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options, cmd_jail,
+     true},
+    {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
+    {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help, false},
+};
+
+const struct command *command_at(size_t index)
+{
+	return index < ARRAY_LEN(commands) ? &commands[index] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static void print_error(const struct error *err)
+{
+	fprintf(stderr, "agent: %s\n", err->message);
+	if (err->next[0])
+		fprintf(stderr, "agent: next: %s\n", err->next);
+}
+
+static int dispatch(int argc, char **argv, struct error *err)
+{
+	struct options options = {0};
+	const struct command *command;
+	int result;
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return cmd_help(&options, err);
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("agent %s\n", AGENT_VERSION);
+		return 0;
+	}
+	command = command_find(argv[1]);
+	if (!command) {
+		error_set(err, ERROR_USAGE, "unknown command %s", argv[1]);
+		return error_next(err, "agent help lists the commands");
+	}
+	result = options_parse(command, argc - 2, argv + 2, &options, err);
+	if (result == 0 && options.help)
+		options_print_help(command);
+	else if (result == 0)
+		result = command->main(&options, err);
+	options_release(&options);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	struct error err = {0};
+	int result;
+
+	/* Before anything is parsed or started: secrets leave the environment (law L2). */
+	secret_adopt_env(environ, NULL);
+	result = dispatch(argc, argv, &err);
+	/* `agent jail` gives the command's own status as a positive result. */
+	if (result >= 0)
+		return result;
+	if (err.message[0])
+		print_error(&err);
+	return error_exit_status(result);
+}

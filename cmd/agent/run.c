@@ -1,0 +1,548 @@
+/*
+ * A run from its request to its end. The order of steps is run_go; what is done is told by the files of
+ * the run directory, so that a run, a resumed run and a run killed in between are the same code.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/publish/remote.h"
+#include "pipeline/secret.h"
+#include "pipeline/url.h"
+
+#define ISSUE_MAX (1 << 20)
+#define REQUEST_MAX (1 << 20)
+
+extern char **environ;
+
+/* ---- the issue -------------------------------------------------------------------------------------- */
+
+/* What looks like an issue of a forge and is no file here. */
+static bool is_forge_issue(const char *word)
+{
+	if (strncmp(word, "https://", 8) == 0 || strncmp(word, "http://", 7) == 0)
+		return true;
+	if (word[0] == '#')
+		word++;
+	else if (strchr(word, '#'))
+		word = strchr(word, '#') + 1;
+	return word[0] && strspn(word, "0123456789") == strlen(word);
+}
+
+static int read_issue(const struct options *options, struct strbuf *text, const char **source,
+		      struct error *err)
+{
+	const char *word = options->word_count ? options->words[0] : NULL;
+	int fd AUTO_FD = -1, result;
+
+	if (options->word_count > 1 || (!word == !options->message)) {
+		error_set(err, ERROR_USAGE, "agent run takes one issue: a file, - or -m TEXT");
+		return error_next(err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
+	}
+	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
+	if (!word)
+		return strbuf_adds(text, options->message) < 0
+			   ? error_set(err, ERROR_USAGE, "-m: the text is too long")
+			   : 0;
+	fd = strcmp(word, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+				    : open(word, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && is_forge_issue(word)) {
+		error_set(err, ERROR_USAGE, "%s: issues of a forge cannot be read yet", word);
+		return error_next(err, "save its text as a file: agent run 42.md");
+	}
+	if (fd < 0)
+		return error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+	result = fd_read_all(fd, text);
+	if (result < 0 && errno == EFBIG)
+		return error_set(err, ERROR_USAGE, "issue %s is larger than 1 MiB", word);
+	if (result < 0)
+		return error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+	return 0;
+}
+
+/* The first line that says something, without Markdown's heading marks. Owned by the caller. */
+static char *issue_title(const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\r\n");
+		const char *line = text + strspn(text, "# \t");
+		char shown[200];
+
+		if (line < text + len) {
+			text_escape(shown, sizeof(shown), line, (size_t)(text + len - line));
+			return mem_strdup(shown);
+		}
+		text += len + (text[len] ? 1 : 0);
+	}
+	return NULL;
+}
+
+/* agent/<file name without ending>-<title>, or agent/<title>. */
+static char *branch_name(const char *source, const char *title, bool from_file)
+{
+	const char *base = strrchr(source, '/');
+	char *stem AUTO_FREE = mem_strdup(base ? base + 1 : source), *whole AUTO_FREE = NULL;
+	char *dot = strrchr(stem, '.');
+	char slug[64];
+
+	if (dot && dot != stem)
+		*dot = '\0';
+	whole = from_file ? mem_printf("%s-%s", stem, title) : mem_strdup(title);
+	text_slug(slug, whole);
+	return mem_printf("agent/%s", slug);
+}
+
+static int check_branch(const char *branch, struct error *err)
+{
+	size_t len = strlen(branch);
+	static const char allowed[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
+
+	if (!len || len > 200 || strspn(branch, allowed) != len || strchr("-./", branch[0]) ||
+	    strchr("./", branch[len - 1]) || strstr(branch, "..") || strstr(branch, "//") ||
+	    strstr(branch, "/.") || strstr(branch, ".lock")) {
+		error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
+		return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
+	}
+	return 0;
+}
+
+/* ---- a new run --------------------------------------------------------------------------------------- */
+
+static struct json *make_request(const struct options *options, const struct repository *repo,
+				 const struct strbuf *issue, const char *source, const char *id,
+				 struct error *err)
+{
+	struct json *request AUTO_JSON = js_artefact_new("request", 1), *about = js_object_new();
+	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
+	char digest[65];
+
+	js_set(request, "issue", about);
+	if (!title) {
+		error_set(err, ERROR_USAGE, "the issue (%s) is empty", source);
+		error_next(err, "say what is wrong and what should be");
+		return NULL;
+	}
+	branch = options->branch ? mem_strdup(options->branch)
+				 : branch_name(source, title, options->word_count &&
+								  strcmp(options->words[0], "-") != 0);
+	if (check_branch(branch, err))
+		return NULL;
+	sha256_hex(issue->data, issue->len, digest);
+	js_set_str(request, "id", id);
+	js_set_str(request, "agent", AGENT_VERSION);
+	js_set_int(request, "created", (long long)time(NULL));
+	js_set_str(request, "repository", repo->work_dir ? repo->work_dir : repo->git_dir);
+	js_set_str(about, "source", source);
+	js_set_str(about, "title", title);
+	js_set_str(about, "sha256", digest);
+	js_set_str(request, "branch", branch);
+	js_set_str(request, "rev", options->base ? options->base : "HEAD");
+	js_set_bool(request, "dry_run", options->dry_run);
+	js_set_bool(request, "status", !options->no_status);
+	js_set(request, "pairs", js_copy(options->pairs));
+	return MEM_STEAL(request);
+}
+
+static int begin_new(struct run *run, struct options *options, struct error *err)
+{
+	struct strbuf issue AUTO_STRBUF = STRBUF_NONE;
+	struct json *request AUTO_JSON = NULL;
+	struct repository repo;
+	char *state AUTO_FREE = NULL;
+	const char *source = "-m";
+	int result;
+
+	strbuf_init(&issue, ISSUE_MAX);
+	if (read_issue(options, &issue, &source, err))
+		return err->kind;
+	if (repository_find(NULL, &repo, err)) {
+		repository_release(&repo);
+		return err->kind;
+	}
+	request = make_request(options, &repo, &issue, source, "", err);
+	repository_release(&repo);
+	if (!request)
+		return err->kind;
+	state = rundir_state_dir(err);
+	if (!state || rundir_create(state, &run->dir, err))
+		return err->kind;
+	js_set_str(request, "id", run->dir.id);
+	result = fd_replace_file(run->dir.fd, "issue.md", issue.data, issue.len, 0400, err);
+	if (result == 0)
+		result = rundir_write(&run->dir, "request.json", request, err);
+	return result;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------- */
+
+void run_release(struct run *run)
+{
+	step_status_end(run);
+	supervise_release(&run->sup);
+	journal_release(&run->journal);
+	config_free(run->config);
+	repository_release(&run->repo);
+	ledger_close(run->ledger);
+	js_free(run->request);
+	js_free(run->base);
+	js_free(run->remote);
+	free(run->deps_key);
+	free(run->remote_url);
+	fd_close_ptr(&run->key_fd);
+	rundir_release(&run->dir);
+}
+
+/* The run's own -c pairs below those of this command line. */
+static int merge_config(struct run *run, struct options *options, struct error *err)
+{
+	struct json *pairs = js_get(run->request, "pairs");
+
+	run->config = config_new();
+	if (config_add_operator(run->config, err))
+		return err->kind;
+	for (size_t i = 0; i < js_len(pairs); i++)
+		if (config_add_pair(run->config, js_text(js_at(pairs, i)), err))
+			return err->kind;
+	for (size_t i = 0; options->command != command_find("run") && i < js_len(options->pairs); i++)
+		if (config_add_pair(run->config, js_text(js_at(options->pairs, i)), err))
+			return err->kind;
+	return 0;
+}
+
+int run_open(struct run *run, struct options *options, struct error *err)
+{
+	run->key_fd = -1;
+	run->request = rundir_read(&run->dir, "request.json", "request", REQUEST_MAX, err);
+	if (!run->request) {
+		if (!err->kind)
+			error_set(err, ERROR_USAGE, "run %s has no request: it was stopped before it began",
+				  run->dir.id);
+		return err->kind;
+	}
+	journal_init(&run->journal, options->json);
+	if (journal_open(&run->journal, &run->dir, err) || merge_config(run, options, err) ||
+	    supervise_init(&run->sup, &run->journal, err) ||
+	    repository_find(js_str(run->request, "repository", "."), &run->repo, err))
+		return err->kind;
+	run->ledger = ledger_open(run->dir.state, err);
+	return run->ledger ? 0 : err->kind;
+}
+
+/* ---- what can be known before anything is paid for ------------------------------------------------------- */
+
+static const char *default_key(const char *model)
+{
+	return strncmp(model, "anthropic:", 10) == 0 ? "env:ANTHROPIC_API_KEY" : "env:OPENAI_API_KEY";
+}
+
+/* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for servers on
+ * loopback, which need none. */
+int run_check_model(struct run *run, struct error *err)
+{
+	const char *model = config_get(run->config, "model.name");
+	const char *source = config_get(run->config, "model.key");
+	const char *base_url = config_get(run->config, "model.baseUrl");
+	struct url url = {0};
+
+	if (run->model_checked)
+		return 0;
+	run->model_checked = true;
+	if (strncmp(model, "replay:", 7) == 0) {
+		if (access(model + 7, R_OK) < 0)
+			return error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7);
+		return 0;
+	}
+	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
+		error_set(err, ERROR_USAGE, "unknown model %s", model);
+		return error_next(err, "write anthropic:NAME, openai:NAME (and whatever speaks its API, with "
+				       "--base-url) or replay:FILE");
+	}
+	if (base_url && url_parse(base_url, &url, err))
+		return error_wrap(err, "model.baseUrl");
+	if (!source && base_url && url_is_loopback(url.host) && !getenv(default_key(model) + 4)) {
+		struct error ignored = {0};
+
+		run->key_fd = secret_open(default_key(model), &ignored);
+		return 0;
+	}
+	if (!source)
+		source = default_key(model);
+	else if (strncmp(source, "env:", 4) == 0)
+		secret_adopt_env(environ, source + 4);
+	run->key_fd = secret_open(source, err);
+	return run->key_fd < 0 ? err->kind : 0;
+}
+
+static int check_remote(struct run *run, struct error *err)
+{
+	struct remote remote = {0};
+	int result;
+
+	run->remote_url = repository_remote_url(&run->repo, config_get(run->config, "publish.remote"), err);
+	if (!run->remote_url)
+		return err->kind;
+	result = remote_parse(run->remote_url,
+			      run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir, &remote, err);
+	if (result == 0) {
+		run->remote = remote_to_json(&remote);
+		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
+			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
+			error_next(err, "make it (git init --bare), or name another with --remote");
+		}
+	}
+	remote_release(&remote);
+	return result;
+}
+
+/* ---- the steps in order --------------------------------------------------------------------------------------- */
+
+const char *run_base(const struct run *run, const char *key)
+{
+	return js_str(run->base, key, "");
+}
+
+char *round_file(int round, const char *name)
+{
+	return mem_printf("round-%d/%s", round, name);
+}
+
+/* One round: 1 green, 0 red (feedback set), or an error kind. */
+static int go_round(struct run *run, int round, char **feedback, struct error *err)
+{
+	char *dir_name AUTO_FREE = mem_printf("round-%d", round), *dir AUTO_FREE = NULL;
+	bool green = false;
+	int result;
+
+	dir = rundir_subdir(&run->dir, dir_name, err);
+	if (!dir)
+		return err->kind;
+	result = step_model(run, round, *feedback, err);
+	if (result == 0)
+		result = step_edit(run, round, err);
+	if (result == 0)
+		result = step_test(run, round, &green, err);
+	free(*feedback);
+	*feedback = NULL;
+	if (result == ERROR_NO && err->message[0] && rundir_has(&run->dir, "base.json")) {
+		char *changes AUTO_FREE = round_file(round, "changes.json");
+
+		/* Refused by the edit stage: the model may mend it. No change at all is its last word. */
+		if (!rundir_has(&run->dir, changes))
+			return result;
+		*feedback = mem_printf("The change was refused before it was tested: %s", err->message);
+		return 0;
+	}
+	if (result)
+		return result;
+	if (!green)
+		*feedback = step_feedback(run, round);
+	return green;
+}
+
+static int go_rounds(struct run *run, int *green_round, struct error *err)
+{
+	long long wanted = config_number(run->config, "run.rounds");
+	int rounds = (int)(wanted < RUN_ROUNDS_MAX ? wanted : RUN_ROUNDS_MAX);
+	char *feedback AUTO_FREE = NULL;
+
+	for (int round = 1; round <= rounds; round++) {
+		struct error refused = {0};
+		int result = go_round(run, round, &feedback, &refused);
+
+		if (result == 1) {
+			*green_round = round;
+			return 0;
+		}
+		if (result < 0) {
+			*err = refused;
+			return result;
+		}
+		if (round == rounds && refused.kind == ERROR_NO) {
+			*err = refused;
+			return err->kind;
+		}
+	}
+	error_set(err, ERROR_NO, "the tests are still red after %d round%s", rounds,
+		  rounds == 1 ? "" : "s");
+	return error_next(err, "agent show %s tells why; agent jail --run %s -- sh opens the jail of the last "
+			       "round; agent resume -c run.rounds=%d %s goes on",
+			  run->dir.id, run->dir.id, rounds + 2, run->dir.id);
+}
+
+static int check_command(const struct run *run, struct error *err)
+{
+	if (config_get(run->config, "test.command"))
+		return 0;
+	error_set(err, ERROR_USAGE, "no test command");
+	return error_next(err, "name one with --test 'make check', or commit .agent/config with command = "
+			       "make check under [test]");
+}
+
+static int go_steps(struct run *run, bool dry, int *green_round, struct error *err)
+{
+	int result;
+
+	result = step_base(run, err);
+	if (result == 0)
+		result = check_command(run, err);
+	if (result == 0 && !dry)
+		result = check_remote(run, err);
+	if (result == 0 && js_bool(run->request, "status", true))
+		step_status_begin(run);
+	if (result == 0 && !rundir_has(&run->dir, "round-1/changes.json"))
+		result = run_check_model(run, err);
+	if (result == 0)
+		result = step_preflight(run, err);
+	if (result == 0)
+		result = step_fetch(run, false, err);
+	if (result == 0)
+		result = go_rounds(run, green_round, err);
+	step_status_end(run);
+	if (result == 0 && !dry)
+		result = step_publish(run, *green_round, err);
+	return result;
+}
+
+static void write_report(struct run *run, bool dry, int green_round, const struct error *err)
+{
+	struct json *report AUTO_JSON = js_artefact_new("report", 1);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	long long input = 0, output = 0, reserved = 0;
+
+	ledger_usage(run->ledger, run->dir.id, &input, &output, &reserved, &ignored);
+	js_set_str(report, "run", run->dir.id);
+	js_set_str(report, "outcome", err->kind ? "stopped" : (dry ? "dry-run" : "published"));
+	js_set_int(report, "exit_status", error_exit_status(err->kind));
+	js_set_int(report, "green_round", green_round);
+	js_set_int(report, "input_tokens", input);
+	js_set_int(report, "output_tokens", output);
+	js_set_int(report, "unsettled_tokens", reserved);
+	js_set_int(report, "elapsed_ms", fd_now_ms() - run->journal.start_ms);
+	if (err->kind) {
+		js_set_str(report, "message", err->message);
+		js_set_str(report, "next", err->next);
+	}
+	strbuf_init(&text, STRBUF_MAX);
+	js_format_pretty(report, &text);
+	strbuf_addc(&text, '\n');
+	fd_replace_file(run->dir.fd, "report.json", text.data, text.len, 0600, &ignored);
+	js_unset(report, "kind");
+	js_unset(report, "version");
+	journal_event(&run->journal, "end", MEM_STEAL(report));
+}
+
+static void print_diff(struct run *run, int round)
+{
+	char *name AUTO_FREE = round_file(round, "patch.diff");
+	struct strbuf raw AUTO_STRBUF = STRBUF_NONE, shown AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+
+	strbuf_init(&raw, STRBUF_MAX);
+	strbuf_init(&shown, STRBUF_MAX);
+	if (run->journal.json || fd_read_file(run->dir.fd, name, &raw, &ignored))
+		return;
+	if (isatty(STDOUT_FILENO) == 1)
+		text_escape_lines(&shown, raw.data, raw.len);
+	else
+		strbuf_add(&shown, raw.data, raw.len); /* a patch for git apply: bytes are kept */
+	fd_write_all(STDOUT_FILENO, shown.data, shown.len);
+}
+
+int run_go(struct run *run, bool dry, struct error *err)
+{
+	int green_round = 0, result;
+	const struct json *issue = js_get(run->request, "issue");
+
+	journal_note(&run->journal, "run %s  %s: %s", run->dir.id, js_str(issue, "source", ""),
+		     js_str(issue, "title", ""));
+	result = go_steps(run, dry, &green_round, err);
+	if (result == ERROR_INTERRUPTED || (result == ERROR_FAILED && !err->next[0]))
+		error_next(err, "the run is saved: agent resume %s", run->dir.id);
+	write_report(run, dry, green_round, err);
+	if (result == 0 && dry) {
+		print_diff(run, green_round);
+		journal_note(&run->journal, "dry run: agent publish %s pushes exactly this", run->dir.id);
+	}
+	if (result == 0 || result == ERROR_NO)
+		journal_note(&run->journal, "report   agent show %s", run->dir.id);
+	return result;
+}
+
+int cmd_run(struct options *options, struct error *err)
+{
+	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+			  .journal = {.events_fd = -1}};
+	int result = begin_new(&run, options, err);
+
+	if (result == 0)
+		result = run_open(&run, options, err);
+	if (result == 0)
+		result = run_go(&run, options->dry_run, err);
+	run_release(&run);
+	return result;
+}
+
+/* The round whose verdict is green, or 0. */
+static int find_green(const struct run *run)
+{
+	for (int round = 1; round <= RUN_ROUNDS_MAX; round++) {
+		char *name AUTO_FREE = round_file(round, "verdict.json");
+		struct error ignored = {0};
+		struct json *verdict AUTO_JSON =
+		    rundir_read(&run->dir, name, "verdict", VERDICT_MAX, &ignored);
+
+		if (js_bool(verdict, "green", false))
+			return round;
+	}
+	return 0;
+}
+
+static int go_on(struct options *options, bool publish, struct error *err)
+{
+	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+			  .journal = {.events_fd = -1}};
+	char *state AUTO_FREE = rundir_state_dir(err);
+	int result;
+
+	if (options->word_count > 1)
+		return error_set(err, ERROR_USAGE, "agent %s takes one run", options->command->name);
+	if (!state)
+		return err->kind;
+	result = rundir_open(state, options->word_count ? options->words[0] : NULL, true, &run.dir, err);
+	if (result == 0)
+		result = run_open(&run, options, err);
+	if (result == 0 && publish && !find_green(&run)) {
+		result = error_set(err, ERROR_NO, "run %s has no green verdict: nothing may be published",
+				   run.dir.id);
+		error_next(err, "agent resume %s goes on with it", run.dir.id);
+	}
+	if (result == 0)
+		result = run_go(&run, !publish && js_bool(run.request, "dry_run", false), err);
+	run_release(&run);
+	return result;
+}
+
+int cmd_resume(struct options *options, struct error *err)
+{
+	return go_on(options, false, err);
+}
+
+int cmd_publish(struct options *options, struct error *err)
+{
+	return go_on(options, true, err);
+}

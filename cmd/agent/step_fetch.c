@@ -1,0 +1,273 @@
+/* The fetch step: find the dependency layer, or let agent-fetch warm one with agent-egress as its only way out. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/fds.h"
+#include "pipeline/fetch/plan.h"
+#include "pipeline/fetch/store.h"
+#include "sandbox/jail_spec.h"
+
+#define FETCH_MAX (1 << 20)
+#define LOG_TAIL 16384
+
+extern char **environ;
+
+struct warm {
+	struct run *run;
+	struct json *decisions; /* egress events */
+	int facts[2];           /* read ends: warm, verify */
+};
+
+/* agent-fetch asks after each jail what the facts said: they come to us, not to it. */
+static struct json *on_fetch_event(void *arg, const char *event, struct json *fields)
+{
+	struct warm *warm = arg;
+	struct jail_facts facts = {0};
+	struct error err = {0};
+	struct json *answer;
+	char text[512] = "";
+	bool verify = strcmp(event, "verified") == 0;
+	int *fd = &warm->facts[verify];
+
+	(void)fields;
+	if (!verify && strcmp(event, "warmed") != 0)
+		return NULL;
+	if (*fd < 0 || jailplan_read_facts(NULL, *fd, &facts, &err) != 0)
+		snprintf(text, sizeof(text), "%.500s", err.message);
+	else if (facts.outcome != JAIL_EXITED || facts.value != 0)
+		jailplan_describe(&facts, text, sizeof(text));
+	fd_close_ptr(fd);
+	*fd = -1;
+	answer = js_object_new();
+	js_set_bool(answer, "ok", !text[0]);
+	js_set_str(answer, "why", text);
+	js_set_str(answer, "next", facts.next);
+	js_set_bool(answer, "setup", facts.outcome == JAIL_SETUP);
+	return answer;
+}
+
+static struct json *on_egress_event(void *arg, const char *event, struct json *fields)
+{
+	struct warm *warm = arg;
+
+	journal_event(&warm->run->journal, event, js_copy(fields));
+	if (js_len(warm->decisions) < 1000)
+		js_push(warm->decisions, js_copy(fields));
+	return NULL;
+}
+
+static int start_egress(struct run *run, struct warm *warm, const struct fetch_plan *plan,
+			struct supervised *egress, int *jail_end, struct error *err)
+{
+	struct json *job AUTO_JSON = js_copy(plan->egress_job);
+	int pair[2], result;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "socketpair");
+	if (!js_get(job, "paths"))
+		js_set(job, "paths", js_object_new());
+	result = supervise_start(&run->sup, egress, STAGE_EGRESS, job,
+				 (struct spawn_fd[]){{FD_EGRESS, pair[1]}}, 1, plan->wall_s,
+				 on_egress_event, warm, err);
+	egress->shown = false;
+	close(pair[1]);
+	*jail_end = pair[0];
+	return result;
+}
+
+struct fetch_files {
+	int out, log, spec, spec2, facts, facts2, egress;
+};
+
+static void close_files(struct fetch_files *files)
+{
+	fd_close_ptr(&files->out);
+	fd_close_ptr(&files->log);
+	fd_close_ptr(&files->spec);
+	fd_close_ptr(&files->spec2);
+	fd_close_ptr(&files->facts);
+	fd_close_ptr(&files->facts2);
+	fd_close_ptr(&files->egress);
+}
+
+static int facts_pipe(int *read_end, int *write_end, struct error *err)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "pipe");
+	*read_end = fds[0];
+	*write_end = fds[1];
+	return 0;
+}
+
+static int open_files(struct run *run, struct warm *warm, const struct fetch_plan *plan,
+		      struct fetch_files *files, struct error *err)
+{
+	files->out = rundir_part(&run->dir, "fetch/fetch.json", err);
+	files->log = files->out < 0 ? -1 : rundir_part(&run->dir, "fetch/log", err);
+	if (files->log < 0 || facts_pipe(&warm->facts[0], &files->facts, err))
+		return err->kind;
+	files->spec = jailplan_memfd(&plan->warm, err);
+	if (files->spec < 0 || !plan->has_verify)
+		return files->spec < 0 ? err->kind : 0;
+	files->spec2 = jailplan_memfd(&plan->verify, err);
+	return files->spec2 < 0 ? err->kind : facts_pipe(&warm->facts[1], &files->facts2, err);
+}
+
+static struct json *fetch_job(const struct run *run, const struct fetch_plan *plan)
+{
+	struct json *job = js_copy(plan->job), *paths = repository_paths(&run->repo);
+	char *store AUTO_FREE = mem_printf("%s/store/deps", run->dir.state);
+	char *scratch AUTO_FREE = mem_printf("%s/fetch", run->dir.path);
+
+	js_unset(paths, "workdir");
+	js_set_str(paths, "store", store);
+	js_set_str(paths, "scratch", scratch);
+	js_set(job, "paths", paths);
+	return job;
+}
+
+static int run_fetch(struct run *run, struct warm *warm, const struct fetch_plan *plan,
+		     struct fetch_files *files, struct error *err)
+{
+	struct json *job AUTO_JSON = fetch_job(run, plan);
+	struct supervised stage = {0};
+	struct spawn_fd fds[8];
+	const struct {
+		int number, fd;
+	} have[] = {{FD_OUT, files->out},     {FD_LOG, files->log},       {FD_SPEC, files->spec},
+		    {FD_SPEC2, files->spec2}, {FD_FACTS, files->facts},   {FD_FACTS2, files->facts2},
+		    {FD_EGRESS, files->egress}};
+	size_t count = 0;
+	int result;
+
+	for (size_t i = 0; i < ARRAY_LEN(have); i++)
+		if (have[i].fd >= 0)
+			fds[count++] = (struct spawn_fd){have[i].number, have[i].fd};
+	result = supervise_start(&run->sup, &stage, STAGE_FETCH, job, fds, count, plan->wall_s,
+				 on_fetch_event, warm, err);
+	close_files(files);
+	*files = (struct fetch_files){-1, -1, -1, -1, -1, -1, -1};
+	if (result == 0)
+		result = supervise_wait(&run->sup, &stage, err);
+	supervise_end(&run->sup, &stage);
+	return result;
+}
+
+static void explain(struct run *run, const struct warm *warm, const struct fetch_plan *plan,
+		    struct error *err)
+{
+	struct strbuf log AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	size_t from;
+
+	strbuf_init(&log, STRBUF_MAX);
+	rundir_accept(&run->dir, "fetch/log", (size_t)1 << 26, true, &ignored);
+	fd_read_file(run->dir.fd, "fetch/log", &log, &ignored);
+	from = log.len > LOG_TAIL ? log.len - LOG_TAIL : 0;
+	fetch_explain(plan, warm->decisions, log.data + from, log.len - from, err);
+}
+
+static int warm_layer(struct run *run, const struct fetch_plan *plan, struct error *err)
+{
+	struct warm warm = {.run = run, .facts = {-1, -1}};
+	struct fetch_files files = {-1, -1, -1, -1, -1, -1, -1};
+	struct supervised egress = {0};
+	struct error ignored = {0};
+	char *dir AUTO_FREE = rundir_subdir(&run->dir, "fetch", err);
+	int result;
+
+	if (!dir)
+		return err->kind;
+	warm.decisions = js_array_new();
+	result = open_files(run, &warm, plan, &files, err);
+	if (result == 0)
+		result = start_egress(run, &warm, plan, &egress, &files.egress, err);
+	if (result == 0)
+		result = run_fetch(run, &warm, plan, &files, err);
+	close_files(&files);
+	supervise_end(&run->sup, &egress);
+	if (result != 0 && result != ERROR_INTERRUPTED && result != ERROR_ISOLATION)
+		explain(run, &warm, plan, err);
+	if (result == 0)
+		result = rundir_accept(&run->dir, "fetch/log", (size_t)1 << 26, true, &ignored);
+	if (result == 0)
+		result = rundir_accept(&run->dir, "fetch/fetch.json", FETCH_MAX, false, err);
+	fd_close_ptr(&warm.facts[0]);
+	fd_close_ptr(&warm.facts[1]);
+	js_free(warm.decisions);
+	return result;
+}
+
+static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_warm,
+		    struct error *err)
+{
+	char key[STORE_KEY_SIZE];
+	struct json *made AUTO_JSON = NULL;
+	bool found = store_lookup(run->dir.state, run_base(run, "tree"), plan->text, key) == 0;
+	int result;
+
+	if (!found && only_warm) {
+		journal_note(&run->journal, "note: the dependencies are not warm: agent run warms them");
+		return 0;
+	}
+	if (!found) {
+		result = warm_layer(run, plan, err);
+		if (result)
+			return result;
+		made = rundir_read(&run->dir, "fetch/fetch.json", "fetch", FETCH_MAX, err);
+		if (!made)
+			return err->kind;
+		snprintf(key, sizeof(key), "%s", js_str(made, "key", ""));
+	}
+	run->deps_key = mem_strdup(key);
+	journal_done(&run->journal, "%s: layer %.12s%s", fetch_recipe_text(plan->recipe), key,
+		     found || !js_bool(made, "warmed", true) ? " is warm" : " warmed and sealed");
+	return 0;
+}
+
+int step_fetch(struct run *run, bool only_warm, struct error *err)
+{
+	struct jail_spec limits;
+	struct fetch_plan plan = {0};
+	struct fetch_request request = {.config = run->config,
+					.base = run->base,
+					.state = run->dir.state,
+					.run_id = run->dir.id,
+					.trust = run->repo.common_dir,
+					.work_tree = run->repo.work_dir,
+					.env = environ};
+	int result;
+
+	run->recipe = fetch_detect(run->config, run->base);
+	if (run->recipe == FETCH_NONE)
+		return 0;
+	journal_stage(&run->journal, "fetch", "looking for the dependency layer");
+	jail_spec_init(&limits);
+	jailplan_limits(run->config, &limits.limits);
+	limits.limits.disk_bytes = (uint64_t)config_number(run->config, "fetch.disk");
+	limits.limits.file_bytes = limits.limits.disk_bytes;
+	request.limits = &limits.limits;
+	result = store_prepare(run->dir.state, STAGE_UID_BASE + STAGE_FETCH, err);
+	if (result == 0)
+		result = fetch_plan_make(run->recipe, &request, &plan, err);
+	if (result == 0) {
+		result = go_fetch(run, &plan, only_warm, err);
+		fetch_plan_release(&plan);
+	}
+	jail_spec_release(&limits);
+	return result;
+}

@@ -1,0 +1,294 @@
+/* The publish step: for a local remote git receive-pack outside of any stage, for others agent-dial; then
+ * agent-publish, the only process that holds the push credential. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/fds.h"
+#include "pipeline/secret.h"
+#include "pipeline/url.h"
+
+#define KNOWN_HOSTS_MAX (1 << 20)
+
+extern char **environ;
+
+struct publish_files {
+	int tree, verdict, out, log, secret, net, remote;
+};
+
+static void close_files(struct publish_files *files)
+{
+	fd_close_ptr(&files->tree);
+	fd_close_ptr(&files->verdict);
+	fd_close_ptr(&files->out);
+	fd_close_ptr(&files->log);
+	fd_close_ptr(&files->secret);
+	fd_close_ptr(&files->net);
+	fd_close_ptr(&files->remote);
+}
+
+/* ---- the remote ------------------------------------------------------------------------------------------ */
+
+static int add_known_hosts(const struct run *run, struct json *remote, struct error *err)
+{
+	const char *named = config_get(run->config, "publish.knownHosts"), *home = getenv("HOME");
+	char *path AUTO_FREE = named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
+
+	strbuf_init(&text, KNOWN_HOSTS_MAX);
+	if (fd < 0 || fd_read_all(fd, &text) < 0) {
+		error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
+		return error_next(err, "connect once with ssh and check the host's key, or name the file with "
+				       "publish.knownHosts");
+	}
+	js_set_strn(remote, "known_hosts", text.data, text.len);
+	return 0;
+}
+
+static int open_credential(const struct run *run, const char *kind, int *fd, struct error *err)
+{
+	bool ssh = strcmp(kind, "ssh") == 0;
+	const char *key = ssh ? "publish.sshKey" : "publish.token";
+	const char *source = config_get(run->config, key);
+
+	if (!source) {
+		error_set(err, ERROR_USAGE, "no credential for %s", run->remote_url);
+		return error_next(err, "set %s to env:NAME, file:PATH, credential:NAME or command:ARGV", key);
+	}
+	if (strncmp(source, "env:", 4) == 0)
+		secret_adopt_env(environ, source + 4);
+	*fd = secret_open(source, err);
+	return *fd < 0 ? error_wrap(err, "%s", key) : 0;
+}
+
+/* Its hooks run in a normal environment without any descriptor of ours, as the repository's owner. */
+static int start_receive_pack(struct run *run, struct supervised *receive, int *remote_fd,
+			      struct error *err)
+{
+	const char *path = js_str(run->remote, "path", "");
+	const char *argv[] = {"/usr/bin/git", "receive-pack", path, NULL};
+	const char *user = getenv("USER"), *real_home = getenv("HOME");
+	char *home AUTO_FREE = NULL, *name AUTO_FREE = NULL;
+	const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL, NULL};
+	int pair[2], null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), result;
+	struct child child;
+	struct stat st;
+	uid_t uid = (uid_t)-1;
+
+	if (stat(path, &st) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "remote %s", path);
+	if (geteuid() == 0 && st.st_uid != 0) {
+		struct passwd *owner = getpwuid(st.st_uid);
+
+		uid = st.st_uid;
+		user = owner ? owner->pw_name : NULL;
+		real_home = owner ? owner->pw_dir : NULL;
+	}
+	home = mem_printf("HOME=%s", real_home ? real_home : "/nonexistent");
+	name = mem_printf("USER=%s", user ? user : "nobody");
+	env[2] = home;
+	env[3] = name;
+	result = spawn_outside(argv, env, pair[1], pair[1], null_fd, uid, &child, err);
+	close(pair[1]);
+	*remote_fd = pair[0];
+	if (result == 0)
+		supervise_adopt(&run->sup, receive, "git receive-pack",
+				&child, (unsigned)config_number(run->config, "publish.timeout") + 30);
+	return result;
+}
+
+static int open_way(struct run *run, struct publish_files *files, struct supervised *dial,
+		    struct supervised *receive, struct error *err)
+{
+	const char *kind = js_str(run->remote, "kind", ""), *host = js_str(run->remote, "host", "");
+	const char *ca = config_get(run->config, "publish.ca");
+
+	if (strcmp(kind, "local") == 0)
+		return start_receive_pack(run, receive, &files->remote, err);
+	if (open_credential(run, kind, &files->secret, err))
+		return err->kind;
+	if (strcmp(kind, "ssh") == 0 && add_known_hosts(run, run->remote, err))
+		return err->kind;
+	if (ca)
+		js_set_str(run->remote, "ca", ca);
+	if (config_get(run->config, "publish.user"))
+		js_set_str(run->remote, "user", config_get(run->config, "publish.user"));
+	else if (strcmp(kind, "ssh") == 0 && !js_str(run->remote, "user", NULL)) {
+		struct passwd *me = getpwuid(geteuid());
+
+		js_set_str(run->remote, "user", me ? me->pw_name : "git");
+	}
+	return step_dial(run, dial, host, (int)js_int(run->remote, "port", 0),
+			 url_is_loopback(host) ||
+			     strcmp(config_get(run->config, "publish.private"), "yes") == 0,
+			 &files->net, err);
+}
+
+/* ---- the job ------------------------------------------------------------------------------------------------ */
+
+static struct json *publish_job(struct run *run, const char *scratch, const char *objects,
+				struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *paths = repository_paths(&run->repo);
+	struct json *author = js_object_new(), *receipts;
+	const char *programs = spawn_program_dir(err);
+	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
+
+	js_set(job, "paths", paths);
+	js_set(job, "author", author);
+	receipts = programs ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
+	if (!receipts)
+		return NULL;
+	js_unset(paths, "workdir");
+	js_set_str(paths, "objects", objects);
+	js_set_str(paths, "scratch", scratch);
+	js_set_str(paths, "libexec", programs);
+	if (js_str(run->remote, "ca", NULL))
+		js_set_str(paths, "ca", js_str(run->remote, "ca", NULL));
+	js_set(job, "remote", js_copy(run->remote));
+	js_set_str(job, "ref", ref);
+	js_set_str(job, "expect", NULL);
+	js_set(job, "receipts", receipts);
+	js_set_str(job, "base_commit", run_base(run, "commit"));
+	js_set_str(job, "base_tree", run_base(run, "tree"));
+	js_set_str(author, "name", config_get(run->config, "author.name"));
+	js_set_str(author, "email", config_get(run->config, "author.email"));
+	js_set_int(job, "time", js_int(run->request, "created", 0));
+	js_set_int(job, "deadline_s", config_number(run->config, "publish.timeout"));
+	js_set_bool(job, "sign", false);
+	return MEM_STEAL(job);
+}
+
+/* {"event":"commit"} comes before the push: from then on the branch is known to be ours. */
+static struct json *on_publish_event(void *arg, const char *event, struct json *fields)
+{
+	struct run *run = arg;
+	struct json *answer = NULL;
+	struct error err = {0};
+	const char *oid = js_str(fields, "oid", "");
+	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
+
+	if (strcmp(event, "commit") == 0 && strspn(oid, "0123456789abcdef") == 40 && !oid[40]) {
+		if (ledger_add_receipt(run->ledger, run->dir.id, run->remote_url, ref, oid, &err))
+			journal_note(&run->journal, "note: %s", err.message);
+		journal_event(&run->journal, "commit", js_copy(fields));
+	}
+	return answer;
+}
+
+static int run_publish(struct run *run, const struct json *job, const struct publish_files *files,
+		       struct error *err)
+{
+	struct supervised stage = {0};
+	struct spawn_fd fds[8];
+	const struct {
+		int number, fd;
+	} have[] = {{FD_TREE, files->tree},     {FD_VERDICT, files->verdict}, {FD_OUT, files->out},
+		    {FD_LOG, files->log},       {FD_SECRET, files->secret},   {FD_NET, files->net},
+		    {FD_REMOTE, files->remote}};
+	size_t count = 0;
+	int result;
+
+	for (size_t i = 0; i < ARRAY_LEN(have); i++)
+		if (have[i].fd >= 0)
+			fds[count++] = (struct spawn_fd){have[i].number, have[i].fd};
+	result = supervise_start(&run->sup, &stage, STAGE_PUBLISH, job, fds, count,
+				 (unsigned)config_number(run->config, "publish.timeout") + 60,
+				 on_publish_event, run, err);
+	if (result == 0)
+		result = supervise_wait(&run->sup, &stage, err);
+	supervise_end(&run->sup, &stage);
+	return result;
+}
+
+/* ---- what people see ------------------------------------------------------------------------------------------ */
+
+/* Server text as the server said it, escaped, each line marked as git does. */
+static void show_server(struct run *run, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\r\n");
+
+		if (len)
+			journal_note(&run->journal, "           remote: %.*s", (int)len, text);
+		text += len + (text[len] ? 1 : 0);
+	}
+}
+
+static int tell(struct run *run, struct error *err)
+{
+	struct json *receipt AUTO_JSON =
+	    rundir_read(&run->dir, "publish/receipt.json", "receipt", VERDICT_MAX, err);
+
+	if (!receipt)
+		return err->kind ? err->kind : ERROR_FAILED;
+	journal_done(&run->journal, "%s%s at %.12s on %s", js_str(run->request, "branch", ""),
+		     js_bool(receipt, "already", false) ? " was there already" : "",
+		     js_str(receipt, "commit", ""), js_str(receipt, "url", run->remote_url));
+	show_server(run, js_str(receipt, "server", ""));
+	return 0;
+}
+
+static int open_files(struct run *run, int round, struct publish_files *files, struct error *err)
+{
+	char *tree AUTO_FREE = round_file(round, "tree.json");
+	char *verdict AUTO_FREE = round_file(round, "verdict.json");
+
+	files->tree = rundir_file(&run->dir, tree, err);
+	files->verdict = files->tree < 0 ? -1 : rundir_file(&run->dir, verdict, err);
+	files->out = files->verdict < 0 ? -1 : rundir_part(&run->dir, "publish/receipt.json", err);
+	files->log = files->out < 0 ? -1 : rundir_part(&run->dir, "publish/log", err);
+	return files->log < 0 ? err->kind : 0;
+}
+
+int step_publish(struct run *run, int round, struct error *err)
+{
+	char *dir AUTO_FREE = NULL, *scratch AUTO_FREE = NULL, *objects AUTO_FREE = NULL;
+	struct publish_files files = {-1, -1, -1, -1, -1, -1, -1};
+	struct supervised dial = {0}, receive = {0};
+	struct json *job AUTO_JSON = NULL;
+	struct error ignored = {0};
+	int result;
+
+	if (rundir_has(&run->dir, "publish/receipt.json"))
+		return 0;
+	journal_stage(&run->journal, "publish", run->remote_url);
+	dir = rundir_subdir(&run->dir, "publish", err);
+	fd_remove_tree(run->dir.fd, "publish/scratch"); /* of an attempt that did not end well */
+	scratch = dir ? rundir_subdir(&run->dir, "publish/scratch", err) : NULL;
+	objects = scratch ? rundir_subdir(&run->dir, "objects", err) : NULL;
+	if (!objects || rundir_give(scratch, STAGE_UID_BASE + STAGE_PUBLISH, err) ||
+	    rundir_give(objects, STAGE_UID_BASE + STAGE_PUBLISH, err))
+		return err->kind;
+	result = open_files(run, round, &files, err);
+	if (result == 0)
+		result = open_way(run, &files, &dial, &receive, err);
+	if (result == 0) {
+		job = publish_job(run, scratch, objects, err);
+		result = job ? run_publish(run, job, &files, err) : err->kind;
+	}
+	close_files(&files);
+	supervise_end(&run->sup, &dial);
+	supervise_end(&run->sup, &receive);
+	fd_remove_tree(run->dir.fd, "publish/scratch");
+	rundir_accept(&run->dir, "publish/log", (size_t)1 << 24, true, &ignored);
+	if (result == 0)
+		result = rundir_accept(&run->dir, "publish/receipt.json", VERDICT_MAX, false, err);
+	if (result == ERROR_NO && !err->next[0])
+		error_next(err, "nothing is lost: agent resume %s pushes again without calling the model",
+			   run->dir.id);
+	return result ? result : tell(run, err);
+}

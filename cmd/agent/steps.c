@@ -1,0 +1,279 @@
+/* Steps before and between the model: the base, the state of the work tree, the jail's preflight, the edits. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail_spec.h"
+
+/* ---- base ---------------------------------------------------------------------------------------- */
+
+static int load_base(struct run *run, struct error *err)
+{
+	const char *config;
+	char *file AUTO_FREE = NULL;
+
+	run->base = rundir_read(&run->dir, "base.json", "base", BASE_MAX, err);
+	if (!run->base)
+		return err->kind;
+	config = js_str(run->base, "config", NULL);
+	file = mem_printf("%.12s:.agent/config", run_base(run, "commit"));
+	if (config && config_add_text(run->config, CONFIG_REPOSITORY, file, config, strlen(config), err))
+		return err->kind;
+	return 0;
+}
+
+static int make_base(struct run *run, struct error *err)
+{
+	struct supervised stage = {0};
+	struct json *job AUTO_JSON = js_object_new();
+	int out AUTO_FD = rundir_part(&run->dir, "base.json", err), result;
+
+	if (out < 0)
+		return err->kind;
+	js_set(job, "paths", repository_paths(&run->repo));
+	js_set_str(job, "rev", js_str(run->request, "rev", "HEAD"));
+	result = supervise_start(&run->sup, &stage, STAGE_BASE, job,
+				 (struct spawn_fd[]){{FD_OUT, out}}, 1, 0, NULL, NULL, err);
+	if (result == 0)
+		result = supervise_wait(&run->sup, &stage, err);
+	supervise_end(&run->sup, &stage);
+	return result ? result : rundir_accept(&run->dir, "base.json", BASE_MAX, false, err);
+}
+
+int step_base(struct run *run, struct error *err)
+{
+	const char *ref;
+	int result = 0;
+
+	if (!rundir_has(&run->dir, "base.json")) {
+		journal_stage(&run->journal, "base", "opening the repository");
+		result = make_base(run, err);
+		if (result)
+			return result;
+	}
+	result = load_base(run, err);
+	if (result)
+		return result;
+	ref = js_str(run->base, "ref", NULL);
+	if (run->journal.stage[0])
+		journal_done(&run->journal, "%s %.12s", ref ? ref : "detached HEAD",
+			     run_base(run, "commit"));
+	return 0;
+}
+
+/* ---- uncommitted changes: told when known ---------------------------------------------------------- */
+
+void step_status_begin(struct run *run)
+{
+	struct json *job AUTO_JSON = js_object_new();
+	struct error ignored = {0};
+
+	if (!run->repo.work_dir)
+		return;
+	js_set(job, "paths", repository_paths(&run->repo));
+	if (supervise_start(&run->sup, &run->status, STAGE_STATUS, job, NULL, 0, 0, NULL, NULL,
+			    &ignored) == 0)
+		run->status.shown = false;
+}
+
+void step_status_end(struct run *run)
+{
+	struct error err = {0};
+
+	if (!run->status.row)
+		return;
+	if (supervise_wait(&run->sup, &run->status, &err) == 0) {
+		long long changed = js_int(run->status.result, "changed", 0);
+
+		if (js_bool(run->status.result, "dirty", false))
+			journal_note(&run->journal,
+				     "note: the work tree has uncommitted changes (%lld file%s): they are "
+				     "neither used nor touched",
+				     changed, changed == 1 ? "" : "s");
+	} else if (err.kind != ERROR_INTERRUPTED) {
+		journal_note(&run->journal, "note: whether the work tree has uncommitted changes is not "
+					    "known: %s",
+			     err.message);
+	}
+	supervise_end(&run->sup, &run->status);
+}
+
+/* ---- preflight: is there a jail, and the command in it, before the model is paid for ---------------- */
+
+static int start_jail(struct run *run, struct supervised *jail, const struct jail_spec *spec,
+		      int *facts_fd, struct error *err)
+{
+	int spec_fd AUTO_FD = jailplan_memfd(spec, err), null_fd AUTO_FD = -1;
+	int pipe_fds[2] = {-1, -1}, go[2] = {-1, -1}, result;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct jail_go words;
+
+	if (spec_fd < 0)
+		return err->kind;
+	strbuf_init(&text, STRBUF_MAX);
+	jail_go_init(&words);
+	jail_go_format(&words, &text);
+	jail_go_release(&words);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
+	    fd_write_all(go[0], text.data, text.len) < 0) {
+		result = error_errno(err, ERROR_FAILED, errno, "preflight");
+	} else {
+		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd}, {FD_GO, go[1]},
+					 {FD_STDIN, null_fd},     {FD_STDOUT, null_fd}, {FD_STDERR, null_fd}};
+
+		result = supervise_start(&run->sup, jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60, NULL,
+					 NULL, err);
+	}
+	fd_close_ptr(&pipe_fds[1]);
+	fd_close_ptr(&go[1]);
+	run->preflight_go = go[0];
+	*facts_fd = pipe_fds[0];
+	return result;
+}
+
+int step_preflight(struct run *run, struct error *err)
+{
+	/* Looks the command up as the test will: exit status 1 when its first word is nowhere. */
+	const char *command = config_get(run->config, "test.command");
+	size_t len = strcspn(command, " \t\n;|&<>()");
+	char *word AUTO_FREE = mem_strndup(command, len);
+	char sh[] = "/bin/sh", flag[] = "-c", look_up[] = "command -v -- \"$1\" >/dev/null", nothing[] = "true";
+	char *argv[] = {sh, flag, look_up, sh, word, NULL};
+	struct supervised jail = {0};
+	struct jail_spec spec;
+	struct jail_facts facts = {0};
+	bool look = word[0] && !strpbrk(word, "/=$'\"\\");
+	int facts_fd AUTO_FD = -1, result;
+
+	if (rundir_has(&run->dir, "publish/receipt.json"))
+		return 0;
+	if (!look)
+		argv[2] = nothing;
+	jail_spec_init(&spec);
+	run->preflight_go = -1;
+	result = jailplan_test(run->config, run->dir.state, NULL, run->recipe, argv, &spec, err);
+	for (size_t i = 0; result == 0 && spec.env[i]; i++)
+		if (strncmp(spec.env[i], "PATH=", 5) == 0 &&
+		    (strstr(spec.env[i], JAIL_WORK) || strstr(spec.env[i], JAIL_HOME)))
+			look = false; /* the command may come with the tree or its dependencies */
+	spec.limits.wall_ms = 20000;
+	if (result == 0)
+		result = start_jail(run, &jail, &spec, &facts_fd, err);
+	if (result == 0)
+		result = jailplan_read_facts(&run->sup, facts_fd, &facts, err);
+	fd_close_ptr(&run->preflight_go);
+	supervise_end(&run->sup, &jail);
+	jail_spec_release(&spec);
+	if (result == 0)
+		result = jailplan_judge(run->config, &facts, "/bin/sh", err);
+	if (result == 0 && look && facts.outcome == JAIL_EXITED && facts.value != 0) {
+		facts.outcome = JAIL_NOT_RUN;
+		facts.value = ENOENT;
+		facts.detail[0] = '\0';
+		result = jailplan_judge(run->config, &facts, word, err);
+	}
+	if (result == 0 && strcmp(facts.limits, "degraded") == 0)
+		journal_note(&run->journal, "note: no cgroup can be had here: the jail has no memory and "
+					    "process caps (jail.limits = degraded-ok)");
+	return result;
+}
+
+/* ---- edit: the model's changes become a tree ------------------------------------------------------------ */
+
+static int run_edit(struct run *run, const char *changes_name, const char *tree_name,
+		    const char *patch_name, const struct json *job, struct error *err)
+{
+	struct supervised stage = {0};
+	int changes AUTO_FD = rundir_file(&run->dir, changes_name, err);
+	int tree AUTO_FD = changes < 0 ? -1 : rundir_part(&run->dir, tree_name, err);
+	int patch AUTO_FD = tree < 0 ? -1 : rundir_part(&run->dir, patch_name, err);
+	struct spawn_fd fds[] = {{FD_CHANGES, changes}, {FD_OUT, tree}, {FD_PATCH, patch}};
+	int result;
+
+	if (patch < 0)
+		return err->kind;
+	result = supervise_start(&run->sup, &stage, STAGE_EDIT, job, fds, ARRAY_LEN(fds), 0, NULL, NULL,
+				 err);
+	if (result == 0)
+		result = supervise_wait(&run->sup, &stage, err);
+	supervise_end(&run->sup, &stage);
+	if (result == 0)
+		result = rundir_accept(&run->dir, patch_name, PATCH_MAX, false, err);
+	return result ? result : rundir_accept(&run->dir, tree_name, TREE_MAX, false, err);
+}
+
+static struct json *edit_job(struct run *run, int round, const char *objects, const char *model)
+{
+	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
+	struct json *limits = js_object_new(), *trailers = js_array_new();
+	const struct json *issue = js_get(run->request, "issue");
+	char *id AUTO_FREE = mem_printf("Agent-Run: %s", run->dir.id);
+	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
+	char *test AUTO_FREE = mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
+	char *about AUTO_FREE = mem_printf("Issue: %s", js_str(issue, "source", ""));
+
+	js_set_str(paths, "objects", objects);
+	js_set(job, "paths", paths);
+	js_set_str(job, "base_commit", run_base(run, "commit"));
+	js_set_str(job, "base_tree", run_base(run, "tree"));
+	js_set_int(limits, "files", config_number(run->config, "apply.maxFiles"));
+	js_set_int(limits, "bytes", config_number(run->config, "apply.maxBytes"));
+	js_set(job, "limits", limits);
+	js_set_str(job, "run", run->dir.id);
+	js_set_int(job, "round", round);
+	js_set_str(job, "title", js_str(issue, "title", ""));
+	js_push_str(trailers, id);
+	js_push_str(trailers, by);
+	js_push_str(trailers, test);
+	js_push_str(trailers, about);
+	js_set(job, "trailers", trailers);
+	return job;
+}
+
+static void tell_edit(struct run *run, const char *tree_name)
+{
+	struct error ignored = {0};
+	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, &ignored);
+	const struct json *stat = js_get(tree, "stat");
+	long long files = js_int(stat, "files", 0);
+
+	journal_done(&run->journal, "%lld file%s, +%lld -%lld, tree %.12s", files, files == 1 ? "" : "s",
+		     js_int(stat, "added", 0), js_int(stat, "removed", 0), js_str(tree, "tree", ""));
+}
+
+int step_edit(struct run *run, int round, struct error *err)
+{
+	char *changes AUTO_FREE = round_file(round, "changes.json");
+	char *tree AUTO_FREE = round_file(round, "tree.json");
+	char *patch AUTO_FREE = round_file(round, "patch.diff"), *objects AUTO_FREE = NULL;
+	struct json *job AUTO_JSON = NULL, *made AUTO_JSON = NULL;
+	int result;
+
+	if (rundir_has(&run->dir, tree))
+		return 0;
+	journal_stage(&run->journal, "apply", "making the tree");
+	made = rundir_read(&run->dir, changes, "changes", CHANGES_MAX, err);
+	objects = made ? rundir_subdir(&run->dir, "objects", err) : NULL;
+	if (!objects || rundir_give(objects, STAGE_UID_BASE + STAGE_EDIT, err))
+		return err->kind;
+	job = edit_job(run, round, objects, js_str(made, "model", "unknown"));
+	result = run_edit(run, changes, tree, patch, job, err);
+	if (result == ERROR_NO)
+		journal_done(&run->journal, "refused: %s", err->message);
+	else if (result == 0)
+		tell_edit(run, tree);
+	return result;
+}
