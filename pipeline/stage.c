@@ -226,6 +226,7 @@ static int stage_restrict(const struct stage *stage, struct error *err)
 	struct restrict_policy policy = {
 	    .new_net = row->net != NET_HOST,
 	    .loopback_up = row->net == NET_LOOPBACK,
+	    .user_entry = row->needs_user,
 	    .uid = STAGE_UID_BASE + stage_id_of(row),
 	    .keep_read = row->reads_any_owner,
 	    .data_mib = row->data_bytes_mib,

@@ -121,7 +121,7 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		       .does = "checks tested tree = committed tree, commits, signs, pushes",
 		       .net = NET_LOOPBACK, .net_what = "one git host",
 		       .secrets = {SECRET_PUSH, SECRET_SIGNING_KEY}, .filter = FILTER_LAUNCHER,
-		       .reads_any_owner = true, .fds = fds_publish, .paths = paths_publish,
+		       .reads_any_owner = true, .needs_user = true, .fds = fds_publish, .paths = paths_publish,
 		       .env = env_publish, .children = publish_children, .wall_s = 0,
 		       .data_bytes_mib = 4096, .file_bytes_mib = 4096, .nofile = 1024},
 };

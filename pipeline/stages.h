@@ -75,6 +75,8 @@ struct stage_row {
 	enum stage_filter filter;
 	bool reads_any_owner; /* started by root: keeps CAP_DAC_READ_SEARCH, bounded by Landlock, to read
 				 a repository that another user owns */
+	bool needs_user;      /* its children want an entry in /etc/passwd for the uid that they run as (ssh refuses to
+				 start without): one is made where there is none, seen by this row only */
 	bool starts_jail;     /* starts agent-jail before it gives up power (sandbox/jail_start.h) */
 	const int *fds;       /* enum stage_fd it may hold; ends with -1 */
 	const struct stage_path *paths; /* ends with NULL name */

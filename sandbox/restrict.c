@@ -35,6 +35,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "sandbox/filter_self.h"
+#include "sandbox/user_entry.h"
 
 #include "filters.h" /* made by gen_filters.c */
 
@@ -289,6 +290,15 @@ static int enter_net(const struct restrict_policy *policy, bool as_root, struct 
 	return result;
 }
 
+static int user_entry(const struct restrict_policy *policy, bool as_root, struct error *err)
+{
+	if (!policy->user_entry)
+		return 0;
+	if (as_root)
+		return user_entry_make(policy->uid, (gid_t)policy->uid, err);
+	return user_entry_make(geteuid(), getegid(), err);
+}
+
 /* ---- capabilities ------------------------------------------------------------------------------------ */
 
 static int set_capabilities(uint64_t permitted, uint64_t inheritable, struct error *err)
@@ -452,12 +462,15 @@ int restrict_self(const struct restrict_policy *policy, struct error *err)
 
 	if (prctl(PR_GET_PDEATHSIG, &death_signal, 0, 0, 0) < 0)
 		return error_errno(err, ERROR_ISOLATION, errno, "PR_GET_PDEATHSIG");
-	result = landlock_prepare(policy, &ruleset, err);
-	if (result == 0)
-		result = set_limits(policy, err);
+	result = set_limits(policy, err);
 	/* Before non-dumpable: the kernel takes no id maps from a process that is not. */
 	if (result == 0)
 		result = enter_net(policy, as_root, err);
+	if (result == 0)
+		result = user_entry(policy, as_root, err);
+	/* After what the entry lies over, before the uid that may not open all paths. */
+	if (result == 0)
+		result = landlock_prepare(policy, &ruleset, err);
 	if (result == 0)
 		result = drop_power(policy, as_root, err);
 	if (result == 0)
