@@ -61,6 +61,20 @@ bool view_is_binary(const char *data, size_t len)
 	return memchr(data, '\0', len < 8000 ? len : 8000) != NULL;
 }
 
+void view_to_utf8(const char *data, size_t len, struct strbuf *out)
+{
+	if (text_is_utf8(data, len)) {
+		strbuf_add(out, data, len);
+		return;
+	}
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)data[i];
+		if (c >= 0x80)
+			strbuf_addc(out, (char)(0xC0 | c >> 6));
+		strbuf_addc(out, (char)(c < 0x80 ? c : 0x80 | (c & 0x3F)));
+	}
+}
+
 /* ---- life --------------------------------------------------------------------------------------------- */
 
 int view_load_tree(struct gitops_repo *repo, const git_oid *oid, git_tree **tree,

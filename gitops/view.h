@@ -64,6 +64,13 @@ int view_read(struct view *view, const char *path, struct strbuf *out, struct er
 /* Whether bytes are taken as binary: a NUL in the first 8,000, as git does. */
 bool view_is_binary(const char *data, size_t len);
 
+/*
+ * A text file's bytes as UTF-8, to be shown to a model: as they are when they are UTF-8, else taken as
+ * ISO 8859-1. Edits of such a file are taken back the same way (gitops/edit.h), so what was shown can be
+ * edited. Appended to out.
+ */
+void view_to_utf8(const char *data, size_t len, struct strbuf *out);
+
 struct view_entry {
 	char *path;          /* owned; relative to the root of the tree */
 	enum view_kind kind; /* never VIEW_NONE */
@@ -124,6 +131,12 @@ void view_hits_release(struct view_hits *hits);
  */
 int view_put(struct view *view, const char *path, enum view_kind kind, const char *data, size_t len,
 	     struct error *err);
+
+/* Whether len bytes at path would be within the limits. 0 or ERROR_NO. */
+int view_fits(struct view *view, const char *path, size_t len, struct error *err);
+
+/* What the base has at path, whatever became of it since. 0 or ERROR_FAILED. */
+int view_base_kind(struct view *view, const char *path, enum view_kind *kind, struct error *err);
 
 /* Removes a file. 0; ERROR_NO when there is none. Emptied directories are gone, as in git. */
 int view_remove(struct view *view, const char *path, struct error *err);

@@ -66,7 +66,7 @@ static char *copy_bytes(const char *data, size_t len)
 
 /* ---- what is refused -------------------------------------------------------------------------------- */
 
-static int check_limits(struct view *view, const char *path, size_t len, struct error *err)
+int view_fits(struct view *view, const char *path, size_t len, struct error *err)
 {
 	const struct view_limits *limits = &view->limits;
 	bool exact;
@@ -177,7 +177,7 @@ int view_put(struct view *view, const char *path, enum view_kind kind, const cha
 		return error_set(err, ERROR_NO, "'%s' can only become a regular file", path);
 	int rc = check_put(view, path, err);
 	if (rc == 0)
-		rc = check_limits(view, path, len, err);
+		rc = view_fits(view, path, len, err);
 	if (rc < 0)
 		return rc;
 	set_item(view, path, kind, copy_bytes(data, len), len);
@@ -223,7 +223,7 @@ int view_remove(struct view *view, const char *path, struct error *err)
 	int rc = stat_file(view, path, &st, err);
 
 	if (rc == 0)
-		rc = check_limits(view, path, 0, err);
+		rc = view_fits(view, path, 0, err);
 	return rc < 0 ? rc : delete_file(view, path, err);
 }
 
@@ -250,6 +250,19 @@ int view_rename(struct view *view, const char *path, const char *to, struct erro
 	else
 		drop_item(view, path);
 	return rc;
+}
+
+int view_base_kind(struct view *view, const char *path, enum view_kind *kind, struct error *err)
+{
+	enum view_kind now;
+	const struct view_item *item;
+	const git_tree_entry *entry;
+	int rc = view_kind_at(view, path, strlen(path), &now, &item, &entry, err);
+
+	if (rc < 0)
+		return rc;
+	*kind = entry ? view_kind_of_mode(git_tree_entry_filemode(entry)) : VIEW_NONE;
+	return 0;
 }
 
 /* ---- what changed ------------------------------------------------------------------------------------ */

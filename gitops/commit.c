@@ -1,0 +1,183 @@
+#include "commit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <git2.h>
+
+#include "gitops/tree.h"
+#include "pipeline/base/error.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+
+#define COMMIT_MESSAGE_MAX (1u << 20)
+#define COMMIT_YEAR_9999 253402300799LL
+
+/* ---- bytes ------------------------------------------------------------------------------------------------- */
+
+/* A name or address as it may stand in a header line: one line, no '<', '>', nothing unsafe. */
+static int check_identity(const char *what, const char *text, struct error *err)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	if (len == 0 || len > 256)
+		return error_set(err, ERROR_USAGE, "%s is empty or longer than 256 bytes", what);
+	for (size_t pos = 0; pos < len;) {
+		unsigned code;
+		size_t step = text_utf8_next(text + pos, len - pos, &code);
+		if (!step || text_is_unsafe(code) || code == '\n' || code == '\t' || code == '<' || code == '>')
+			return error_set(err, ERROR_USAGE, "%s '%s' has a character that is not allowed", what,
+					 text);
+		pos += step;
+	}
+	if (text[0] == ' ' || text[len - 1] == ' ')
+		return error_set(err, ERROR_USAGE, "%s '%s' begins or ends with a blank", what, text);
+	return 0;
+}
+
+int commit_format(const struct commit_spec *spec, struct strbuf *out, struct error *err)
+{
+	size_t message = spec->message ? strlen(spec->message) : 0;
+	int rc = check_identity("author name", spec->name, err);
+
+	if (rc == 0)
+		rc = check_identity("author address", spec->email, err);
+	if (rc < 0)
+		return rc;
+	if (!spec->tree || !spec->parent || !text_is_hex(spec->tree, GITOPS_OID_SIZE - 1) ||
+	    !text_is_hex(spec->parent, GITOPS_OID_SIZE - 1))
+		return error_set(err, ERROR_USAGE, "commit: malformed tree or parent id");
+	if (spec->time < 0 || spec->time > COMMIT_YEAR_9999)
+		return error_set(err, ERROR_USAGE, "commit: time out of range");
+	if (message == 0 || message > COMMIT_MESSAGE_MAX || !text_is_utf8(spec->message, message) ||
+	    spec->message[message - 1] != '\n')
+		return error_set(err, ERROR_USAGE,
+				 "commit: the message must be UTF-8 text that ends with a newline");
+	strbuf_addf(out, "tree %s\nparent %s\n", spec->tree, spec->parent);
+	strbuf_addf(out, "author %s <%s> %lld +0000\n", spec->name, spec->email, spec->time);
+	strbuf_addf(out, "committer %s <%s> %lld +0000\n\n", spec->name, spec->email, spec->time);
+	strbuf_adds(out, spec->message);
+	return out->full ? error_set(err, ERROR_USAGE, "commit: too big") : 0;
+}
+
+int commit_add_signature(const struct strbuf *plain, const char *signature, struct strbuf *out,
+			 struct error *err)
+{
+	const char *body = memmem(plain->data, plain->len, "\n\n", 2);
+	size_t len = strlen(signature);
+
+	if (!body)
+		return error_set(err, ERROR_USAGE, "commit: no end of its header");
+	while (len > 0 && signature[len - 1] == '\n')
+		len--;
+	if (len == 0 || len > 65536)
+		return error_set(err, ERROR_USAGE, "commit: empty or oversized signature");
+	size_t head = (size_t)(body - plain->data) + 1;
+	strbuf_add(out, plain->data, head);
+	strbuf_adds(out, "gpgsig ");
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)signature[i] < 0x20 && signature[i] != '\n')
+			return error_set(err, ERROR_USAGE, "commit: control character in the signature");
+		strbuf_addc(out, signature[i]);
+		if (signature[i] == '\n') /* lines of one header field go on behind a blank */
+			strbuf_addc(out, ' ');
+	}
+	strbuf_addc(out, '\n');
+	strbuf_add(out, plain->data + head, plain->len - head);
+	return out->full ? error_set(err, ERROR_USAGE, "commit: too big") : 0;
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------------- */
+
+int commit_write(struct gitops_repo *repo, const struct strbuf *bytes, char oid[GITOPS_OID_SIZE],
+		 struct error *err)
+{
+	git_oid id;
+
+	if (git_odb_write(&id, repo_odb(repo), bytes->data, bytes->len, GIT_OBJECT_COMMIT) < 0)
+		return gitops_error(err, ERROR_FAILED, "writing the commit into the quarantine");
+	git_oid_tostr(oid, GITOPS_OID_SIZE, &id);
+	return 0;
+}
+
+int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
+		char oid[GITOPS_OID_SIZE], struct error *err)
+{
+	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
+	enum gitops_type type;
+	uint64_t size;
+
+	strbuf_init(&bytes, COMMIT_MESSAGE_MAX * 2);
+	int rc = commit_format(spec, &bytes, err);
+	if (rc == 0)
+		rc = repo_header(repo, spec->tree, &type, &size, err);
+	if (rc == 0 && type != GITOPS_TREE)
+		rc = error_set(err, ERROR_FAILED, "commit: %s is not a tree", spec->tree);
+	if (rc == 0)
+		rc = repo_header(repo, spec->parent, &type, &size, err);
+	if (rc == 0 && type != GITOPS_COMMIT)
+		rc = error_set(err, ERROR_FAILED, "commit: parent %s is not a commit", spec->parent);
+	return rc < 0 ? rc : commit_write(repo, &bytes, oid, err);
+}
+
+int commit_check(struct gitops_repo *repo, const char *commit, const char *tree, const char *parent,
+		 struct error *err)
+{
+	char have[GITOPS_OID_SIZE];
+	git_commit *object = NULL;
+	git_oid id;
+	int rc = repo_commit_tree(repo, commit, have, err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(have, tree) != 0)
+		return error_set(err, ERROR_FAILED, "commit %s has tree %s, not the tested tree %s", commit,
+				 have, tree);
+	git_oid_fromstr(&id, commit);
+	if (git_commit_lookup(&object, repo_git(repo), &id) < 0)
+		return gitops_error(err, ERROR_FAILED, "commit %s", commit);
+	unsigned parents = git_commit_parentcount(object);
+	if (parents == 1)
+		git_oid_tostr(have, sizeof(have), git_commit_parent_id(object, 0));
+	git_commit_free(object);
+	if (parents != 1 || strcmp(have, parent) != 0)
+		return error_set(err, ERROR_FAILED, "commit %s does not have the base %s as its one parent",
+				 commit, parent);
+	return 0;
+}
+
+int commit_check_tree(struct gitops_repo *repo, const char *base_commit, const char *base_tree,
+		      const struct json *array, const char *tree, struct error *err)
+{
+	AUTO_FREE struct tree_change *changes = NULL;
+	size_t count = 0;
+	char have[GITOPS_OID_SIZE];
+	int rc = repo_commit_tree(repo, base_commit, have, err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(have, base_tree) != 0)
+		return error_set(err, ERROR_FAILED, "base commit %s has tree %s, not %s", base_commit, have,
+				 base_tree);
+	if ((rc = tree_changes_from_json(array, &changes, &count, err)) < 0)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
+		enum gitops_type type;
+		uint64_t size;
+		if (changes[i].new_kind == VIEW_NONE)
+			continue;
+		if ((rc = repo_header(repo, changes[i].new_oid, &type, &size, err)) < 0)
+			return rc;
+		if (type != GITOPS_BLOB)
+			return error_set(err, ERROR_FAILED, "'%s' is no file: %s", changes[i].path,
+					 changes[i].new_oid);
+	}
+	if ((rc = tree_update(repo, base_tree, changes, count, have, err)) < 0)
+		return rc;
+	if (strcmp(have, tree) != 0)
+		return error_set(err, ERROR_FAILED,
+				 "the recorded changes make tree %s, but tree %s was tested", have, tree);
+	return 0;
+}

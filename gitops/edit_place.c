@@ -1,0 +1,455 @@
+/* The ladder and the replacement: the other half of gitops/edit_lines.h. */
+#include "edit_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+
+void places_release(struct places *places)
+{
+	free(places->items);
+	*places = (struct places){0};
+}
+
+static void add_place(struct places *places, struct place place)
+{
+	if (places->len == places->cap) {
+		places->cap = places->cap ? places->cap * 2 : 8;
+		places->items = mem_realloc(places->items, places->cap, sizeof(*places->items));
+	}
+	places->items[places->len++] = place;
+}
+
+/* Index of the line that holds the byte of the normalised file. */
+static size_t line_at(const struct text_file *file, size_t offset)
+{
+	size_t low = 0, high = file->lines.len;
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		if (file->offsets[middle] <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void find_exact(const struct text_file *file, const char *old, size_t len,
+		       struct places *places)
+{
+	size_t pos = 0, last_end = 0;
+
+	while (pos + len <= file->norm_len && places->len < PLACES_MAX) {
+		const char *hit = memmem(file->norm + pos, file->norm_len - pos, old, len);
+		if (!hit)
+			return;
+		size_t start = (size_t)(hit - file->norm);
+		pos = start + 1;
+		if (places->len && start < last_end) {
+			places->overlap = true;
+			continue;
+		}
+		last_end = start + len;
+		size_t first = line_at(file, start), last = line_at(file, last_end - 1);
+		add_place(places, (struct place){.first = first, .count = last - first + 1,
+						 .start = start, .end = last_end});
+	}
+}
+
+/* ---- indentation -------------------------------------------------------------------------------------- */
+
+/* From the edit's indentations to the file's. Both point into texts that live longer. */
+struct indent_pair {
+	const char *from, *to;
+	size_t from_len, to_len;
+};
+
+struct indent_map {
+	struct indent_pair *pairs; /* owned */
+	size_t len, cap;
+};
+
+static const struct indent_pair *indent_get(const struct indent_map *map, const char *from, size_t len)
+{
+	for (size_t i = 0; i < map->len; i++)
+		if (map->pairs[i].from_len == len && memcmp(map->pairs[i].from, from, len) == 0)
+			return &map->pairs[i];
+	return NULL;
+}
+
+/* Notes that from is to in the file; false when it is something else already. */
+static bool indent_add(struct indent_map *map, const char *from, size_t from_len, const char *to,
+		       size_t to_len)
+{
+	const struct indent_pair *have = indent_get(map, from, from_len);
+
+	if (have)
+		return have->to_len == to_len && memcmp(have->to, to, to_len) == 0;
+	if (map->len == map->cap) {
+		map->cap = map->cap ? map->cap * 2 : 8;
+		map->pairs = mem_realloc(map->pairs, map->cap, sizeof(*map->pairs));
+	}
+	map->pairs[map->len++] = (struct indent_pair){from, to, from_len, to_len};
+	return true;
+}
+
+/* Whether the lines match at one consistent map of indentations, which is left in map. */
+static bool indent_match(const struct line *file, const struct lines *old, struct indent_map *map)
+{
+	map->len = 0;
+	for (size_t i = 0; i < old->len; i++) {
+		size_t from, to;
+		struct line mine = line_trim(&old->items[i], &from), theirs = line_trim(&file[i], &to);
+		if (!line_equal(&mine, &theirs, LEVEL_PUNCTUATION))
+			return false;
+		if (mine.len && !indent_add(map, old->items[i].text, from, file[i].text, to))
+			return false;
+	}
+	return true;
+}
+
+/* All pairs put the same text in front: its length, or -1. */
+static long common_shift(const struct indent_map *map)
+{
+	long shift = -1;
+
+	for (size_t i = 0; i < map->len; i++) {
+		const struct indent_pair *pair = &map->pairs[i];
+		if (pair->to_len < pair->from_len ||
+		    memcmp(pair->to + (pair->to_len - pair->from_len), pair->from, pair->from_len) != 0)
+			return -1;
+		long here = (long)(pair->to_len - pair->from_len);
+		if (shift >= 0 && (here != shift || memcmp(pair->to, map->pairs[0].to, (size_t)shift) != 0))
+			return -1;
+		shift = here;
+	}
+	return shift;
+}
+
+/* One step of indentation on either side. */
+struct indent_unit {
+	const char *from, *to;
+	size_t from_len, to_len;
+};
+
+static bool all_same(const char *text, size_t len)
+{
+	for (size_t i = 1; i < len; i++)
+		if (text[i] != text[0])
+			return false;
+	return len > 0;
+}
+
+static size_t gcd(size_t a, size_t b)
+{
+	while (b) {
+		size_t rest = a % b;
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* The step between two pairs, or of one pair above no indentation, made as small as it divides. */
+static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
+{
+	static const struct indent_pair none = {"", "", 0, 0};
+
+	for (size_t i = 0; i < map->len; i++)
+		for (size_t j = 0; j <= map->len; j++) {
+			const struct indent_pair *big = &map->pairs[i];
+			const struct indent_pair *small = j < map->len ? &map->pairs[j] : &none;
+			if (j == map->len && indent_get(map, "", 0))
+				continue;
+			if (big->from_len <= small->from_len || big->to_len <= small->to_len ||
+			    memcmp(big->from, small->from, small->from_len) != 0 ||
+			    memcmp(big->to, small->to, small->to_len) != 0)
+				continue;
+			*unit = (struct indent_unit){big->from + small->from_len, big->to + small->to_len,
+						     big->from_len - small->from_len,
+						     big->to_len - small->to_len};
+			if (!all_same(unit->from, unit->from_len) || !all_same(unit->to, unit->to_len))
+				continue;
+			size_t divisor = gcd(unit->from_len, unit->to_len);
+			unit->from_len /= divisor;
+			unit->to_len /= divisor;
+			return true;
+		}
+	return false;
+}
+
+/* Appends rest, a whole number of steps, in the file's steps. */
+static bool add_steps(const struct indent_unit *unit, const char *rest, size_t len, struct strbuf *out)
+{
+	if (len % unit->from_len)
+		return false;
+	for (size_t pos = 0; pos < len; pos += unit->from_len)
+		if (memcmp(rest + pos, unit->from, unit->from_len) != 0)
+			return false;
+	for (size_t pos = 0; pos < len; pos += unit->from_len)
+		strbuf_add(out, unit->to, unit->to_len);
+	return true;
+}
+
+/* Appends the file's indentation for one of the edit's. False when the map does not say. */
+static bool indent_translate(const struct indent_map *map, const char *from, size_t len,
+			     struct strbuf *out)
+{
+	const struct indent_pair *pair = indent_get(map, from, len), *best = NULL;
+	struct indent_unit unit;
+	long shift = common_shift(map);
+
+	if (pair) {
+		strbuf_add(out, pair->to, pair->to_len);
+		return true;
+	}
+	if (shift >= 0) {
+		strbuf_add(out, map->pairs[0].to, (size_t)shift);
+		strbuf_add(out, from, len);
+		return true;
+	}
+	if (!indent_unit(map, &unit))
+		return false;
+	for (size_t i = 0; i < map->len; i++) {
+		const struct indent_pair *have = &map->pairs[i];
+		if (have->from_len < len && memcmp(have->from, from, have->from_len) == 0 &&
+		    (!best || have->from_len > best->from_len))
+			best = have;
+	}
+	size_t mark = out->len;
+	strbuf_add(out, best ? best->to : "", best ? best->to_len : 0);
+	size_t known = best ? best->from_len : 0;
+	if ((best || !indent_get(map, "", 0)) && add_steps(&unit, from + known, len - known, out))
+		return true;
+	out->len = mark;
+	return false;
+}
+
+/* ---- finding --------------------------------------------------------------------------------------------- */
+
+static bool match_here(const struct line *file, const struct lines *old, enum edit_level level,
+		       struct indent_map *map)
+{
+	if (level == LEVEL_INDENT)
+		return indent_match(file, old, map);
+	for (size_t i = 0; i < old->len; i++)
+		if (!line_equal(&file[i], &old->items[i], level))
+			return false;
+	return true;
+}
+
+static void find_lines(const struct text_file *file, const struct lines *old, enum edit_level level,
+		       struct places *places)
+{
+	struct indent_map map = {NULL, 0, 0};
+	size_t total = file->lines.len;
+
+	for (size_t at = 0; at + old->len <= total && places->len < PLACES_MAX; at++)
+		if (match_here(file->lines.items + at, old, level, &map)) {
+			if (places->len) {
+				const struct place *last = &places->items[places->len - 1];
+				places->overlap = places->overlap || at < last->first + last->count;
+			}
+			add_place(places, (struct place){.first = at, .count = old->len});
+		}
+	free(map.pairs);
+}
+
+/* Lines that say something: a search of blank lines alone must be exact. */
+static bool has_text(const struct lines *lines)
+{
+	for (size_t i = 0; i < lines->len; i++)
+		if (line_trim(&lines->items[i], NULL).len)
+			return true;
+	return false;
+}
+
+void places_find(const struct text_file *file, const char *old, size_t len, struct places *places)
+{
+	AUTO_LINES struct lines lines = {NULL, 0};
+
+	*places = (struct places){.level = LEVEL_EXACT};
+	find_exact(file, old, len, places);
+	lines_split(old, len, false, &lines);
+	if (places->len || !has_text(&lines))
+		return;
+	for (int level = LEVEL_BLANKS; level <= LEVEL_INDENT && !places->len; level++) {
+		places->level = (enum edit_level)level;
+		find_lines(file, &lines, places->level, places);
+	}
+}
+
+/* ---- replacing -------------------------------------------------------------------------------------------- */
+
+/* What one replacement works on. */
+struct change {
+	const struct text_file *file;
+	size_t first;               /* the place's first line */
+	size_t count;               /* its lines */
+	const struct lines *old;    /* the edit's lines, or the file's own at LEVEL_EXACT */
+	const struct lines *now;
+	const struct indent_map *map; /* LEVEL_INDENT, else NULL */
+};
+
+/* The line end of new line j, which stands for old lines [from, to) of the place as its kth. */
+static const char *new_end(const struct change *change, size_t from, size_t to, size_t k)
+{
+	const struct lines *lines = &change->file->lines;
+
+	if (from + k < to && lines->items[change->first + from + k].end)
+		return lines_neighbour_end(lines, change->first + from + k + 1);
+	return lines_neighbour_end(lines, change->first + to);
+}
+
+static int emit_new(const struct change *change, const struct line *line, struct strbuf *out)
+{
+	size_t indent;
+
+	if (!change->map || !change->map->len) {
+		strbuf_add(out, line->text, line->len);
+		return 0;
+	}
+	struct line rest = line_trim(line, &indent);
+	if (!rest.len) {
+		return 0; /* a blank line stays empty */
+	}
+	if (!indent_translate(change->map, line->text, indent, out))
+		return -1;
+	strbuf_add(out, line->text + indent, line->len - indent);
+	return 0;
+}
+
+/* Appends the new lines of one place. */
+static int emit(const struct change *change, struct strbuf *out)
+{
+	const struct lines *file = &change->file->lines;
+	AUTO_FREE long *map = lines_align(change->old, change->now);
+	size_t from = 0; /* first old line that is not dealt with */
+
+	for (size_t j = 0; j < change->now->len;) {
+		const struct line *line = &change->now->items[j];
+		if (map[j] >= 0) {
+			const struct line *own = &file->items[change->first + (size_t)map[j]];
+			strbuf_add(out, own->text, own->len);
+			if (line->end && own->end)
+				strbuf_add(out, own->text + own->len, own->end);
+			else if (line->end)
+				strbuf_adds(out, lines_neighbour_end(file, change->first + (size_t)map[j]));
+			from = (size_t)map[j++] + 1;
+			continue;
+		}
+		size_t stop = j;
+		while (stop < change->now->len && map[stop] < 0)
+			stop++;
+		size_t to = stop < change->now->len ? (size_t)map[stop] : change->count;
+		for (size_t k = 0; j < stop; j++, k++) {
+			line = &change->now->items[j];
+			if (emit_new(change, line, out) < 0)
+				return -1;
+			if (line->end)
+				strbuf_adds(out, new_end(change, from, to, k));
+		}
+		from = to;
+	}
+	return 0;
+}
+
+/* One place at a level of whole lines. */
+static int replace_lines(const struct text_file *file, const struct place *place,
+			 enum edit_level level, const struct lines *old, struct lines *now,
+			 struct strbuf *out)
+{
+	const struct line *last = &file->lines.items[place->first + place->count - 1];
+	struct indent_map map = {NULL, 0, 0};
+	bool with_end = old->items[old->len - 1].end != 0;
+	struct line *new_last = now->len ? &now->items[now->len - 1] : NULL;
+	unsigned char kept = new_last ? new_last->end : 0;
+
+	if (level == LEVEL_INDENT)
+		indent_match(file->lines.items + place->first, old, &map);
+	/* The edit ends its last line and the file does not: the file's way is kept. */
+	if (with_end && !last->end && new_last)
+		new_last->end = 0;
+	struct change change = {file, place->first, place->count, old, now,
+				level == LEVEL_INDENT ? &map : NULL};
+	int rc = emit(&change, out);
+	if (rc == 0 && !with_end)
+		strbuf_add(out, last->text + last->len, last->end);
+	if (new_last)
+		new_last->end = kept;
+	free(map.pairs);
+	return rc;
+}
+
+/* Places [from, to) that share lines, at LEVEL_EXACT: their lines as a whole are replaced. */
+static void replace_exact(const struct text_file *file, const struct place *group, size_t places,
+			  const char *now, size_t now_len, struct strbuf *out)
+{
+	size_t first = group[0].first;
+	const struct place *last_place = &group[places - 1];
+	size_t last = last_place->first + last_place->count - 1;
+	const struct line *last_line = &file->lines.items[last];
+	size_t pos = file->offsets[first];
+	size_t content_end = file->offsets[last] + last_line->len;
+	bool with_end = last_place->end > content_end;
+	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
+	AUTO_LINES struct lines old_lines = {NULL, 0}, new_lines = {NULL, 0};
+
+	strbuf_init(&text, STRBUF_MAX);
+	for (size_t i = 0; i < places; i++) {
+		strbuf_add(&text, file->norm + pos, group[i].start - pos);
+		strbuf_add(&text, now, now_len);
+		pos = group[i].end;
+	}
+	if (!with_end)
+		strbuf_add(&text, file->norm + pos, content_end - pos);
+	lines_split(file->norm + file->offsets[first],
+		    (with_end ? last_place->end : content_end) - file->offsets[first], false,
+		    &old_lines);
+	lines_split(text.data, text.len, false, &new_lines);
+	struct change change = {file, first, last - first + 1, &old_lines, &new_lines, NULL};
+	emit(&change, out);
+	if (!with_end)
+		strbuf_add(out, last_line->text + last_line->len, last_line->end);
+}
+
+int places_replace(const struct text_file *file, const struct places *places, const char *old,
+		   size_t old_len, const char *now, size_t now_len, struct strbuf *out)
+{
+	AUTO_LINES struct lines old_lines = {NULL, 0}, new_lines = {NULL, 0};
+	size_t line = 0;
+
+	lines_split(old, old_len, false, &old_lines);
+	lines_split(now, now_len, false, &new_lines);
+	for (size_t i = 0; i < places->len;) {
+		const struct place *place = &places->items[i];
+		size_t group = 1, end = place->first + place->count;
+		lines_copy(&file->lines, line, place->first, out);
+		if (places->level == LEVEL_EXACT) {
+			while (i + group < places->len && place[group].first < end) {
+				end = place[group].first + place[group].count;
+				group++;
+			}
+			replace_exact(file, place, group, now, now_len, out);
+		} else if (replace_lines(file, place, places->level, &old_lines, &new_lines, out) < 0) {
+			return -1;
+		}
+		line = end;
+		i += group;
+	}
+	lines_copy(&file->lines, line, file->lines.len, out);
+	return 0;
+}
+
+void lines_rewrite(const struct lines *file, const char *now, size_t len, struct strbuf *out)
+{
+	AUTO_LINES struct lines lines = {NULL, 0};
+	struct text_file whole = {.lines = *file};
+
+	lines_split(now, len, false, &lines);
+	struct change change = {&whole, 0, file->len, file, &lines, NULL};
+	emit(&change, out);
+}
