@@ -185,66 +185,107 @@ int fd_mkdir_all(const char *path)
 	return 0;
 }
 
-static int remove_content(int dirfd, unsigned depth)
-{
-	DIR *dir;
-	struct dirent *entry;
-	int result = 0, copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+/* Each level of the walk holds two descriptors: what lies deeper is moved up and walked from there. */
+#define REMOVE_DEPTH 32
 
-	dir = copy < 0 ? NULL : fdopendir(copy);
+struct removal {
+	int top;	/* the tree's own directory */
+	unsigned moved; /* directories moved up into it so far */
+	int errno_value; /* of the first failure; 0: none */
+};
+
+static void removal_failed(struct removal *removal)
+{
+	if (!removal->errno_value)
+		removal->errno_value = errno;
+}
+
+/* A directory that can be listed and changed, however it was left. -1 with errno. */
+static int open_to_remove(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		fchmod(fd, 0700);
+	return fd;
+}
+
+static void remove_content(struct removal *removal, int dirfd, unsigned depth);
+
+static void remove_entry(struct removal *removal, int dirfd, const char *name, unsigned depth)
+{
+	int child AUTO_FD = -1;
+	char aside[32];
+	int moved;
+
+	if (unlinkat(dirfd, name, 0) == 0)
+		return;
+	if (errno == EISDIR || errno == EPERM) {
+		if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+			return;
+		child = open_to_remove(dirfd, name);
+	}
+	if (child < 0) {
+		removal_failed(removal);
+		return;
+	}
+	if (depth < REMOVE_DEPTH) {
+		remove_content(removal, child, depth + 1);
+		if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
+			removal_failed(removal);
+		return;
+	}
+	do {
+		snprintf(aside, sizeof(aside), ".deep-%u", ++removal->moved);
+		moved = renameat2(dirfd, name, removal->top, aside, RENAME_NOREPLACE);
+	} while (moved < 0 && errno == EEXIST);
+	if (moved < 0)
+		removal_failed(removal);
+}
+
+static void remove_content(struct removal *removal, int dirfd, unsigned depth)
+{
+	int copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+
 	if (!dir) {
+		removal_failed(removal);
 		if (copy >= 0)
 			close(copy);
-		return -1;
+		return;
 	}
-	while ((entry = readdir(dir))) {
-		const char *name = entry->d_name;
-		int child;
-
-		if (!strcmp(name, ".") || !strcmp(name, ".."))
-			continue;
-		if (unlinkat(dirfd, name, 0) == 0)
-			continue;
-		if (errno != EISDIR && errno != EPERM) {
-			result = -1;
-			continue;
-		}
-		if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
-			continue;
-		child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (child < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-			child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (child < 0) {
-			result = -1;
-			continue;
-		}
-		fchmod(child, 0700);
-		if (depth > 4000 || remove_content(child, depth + 1) < 0)
-			result = -1;
-		close(child);
-		if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
-			result = -1;
-	}
+	while ((entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			remove_entry(removal, dirfd, entry->d_name, depth);
 	closedir(dir);
-	return result;
 }
 
 int fd_remove_tree(int dirfd, const char *name)
 {
-	int child AUTO_FD = -1;
+	struct removal removal = {.top = -1};
+	int top AUTO_FD = -1;
+	unsigned before;
 
 	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
 		return 0;
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
 		return 0;
-	child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (child < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-		child = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (child < 0)
+	top = removal.top = open_to_remove(dirfd, name);
+	if (top < 0)
 		return -1;
-	fchmod(child, 0700);
-	if (remove_content(child, 0) < 0)
+	do {
+		before = removal.moved;
+		remove_content(&removal, top, 0);
+		if (lseek(top, 0, SEEK_SET) < 0)
+			removal_failed(&removal);
+	} while (removal.moved != before && !removal.errno_value);
+	if (removal.errno_value) {
+		errno = removal.errno_value;
 		return -1;
+	}
 	return unlinkat(dirfd, name, AT_REMOVEDIR);
 }
 
