@@ -27,14 +27,11 @@ tempnam:a race
 atoi:no error
 atol:no error
 atoll:no error
-sscanf:overflows without an error
 gmtime:shared buffer; use gmtime_r
 localtime:shared buffer
 ctime:shared buffer
 getwd:no bound
-signal:use sigaction
 vfork:shares memory
-usleep:no sleeping as synchronisation
 '
 sources=$(find cmd pipeline gitops sandbox -name '*.[ch]' | sort)
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A function fits a screen (60 lines), a file is about 600. Longer ones are on tests/lint/size.list with a
+# A function fits a screen (60 lines), a file is about 600 (a tenth more is let pass). Longer ones are on tests/lint/size.list with a
 # reason; entries that are no longer needed are an error too.
 set -eu
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$ROOT"
-FUNCTION=60 FILE=600
+FUNCTION=60 FILE=660
 
 # "FILE:FUNCTION LINES" and "FILE LINES" of everything too long. Relies on the format: a function's braces
 # stand in the first column.
