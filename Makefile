@@ -2,7 +2,9 @@
 # MODE=release (default) or asan (address and undefined behaviour sanitizers, build-asan/).
 
 MODE ?= release
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 B := $(if $(filter asan,$(MODE)),build-asan,build)
 
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
