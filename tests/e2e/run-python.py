@@ -48,7 +48,7 @@ class ServerTest(unittest.TestCase):
 with Tap() as t, Place() as place:
     repo = place.repository(FILES, test="python3 -m unittest -v")
     model = place.recording([[
-        ("search", {"pattern": "hallo"}),
+        ("search", {"text": "hallo"}),
         edit("greet/server.py", 'b"hallo "', 'b"hello "'),
         delete("greet/old.py"),
         write("greet/version.py", 'VERSION = "2"\n'),
