@@ -422,8 +422,8 @@ void spawn_release(struct child *child)
 
 /* ---- programs that are not ours ---------------------------------------------------------------------- */
 
-/* argv[0] by the PATH of the environment that the program gets, not by ours. The caller frees. */
-static char *find_program(const char *name, const char *const *env, struct error *err)
+/* By the PATH of the environment that the program gets, not by ours. */
+char *spawn_find(const char *name, const char *const *env, struct error *err)
 {
 	const char *path = NULL;
 
@@ -465,7 +465,7 @@ static int plan_user(struct plan *plan, uid_t uid, struct error *err)
 int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd, int stderr_fd,
 		  uid_t uid, struct child *child, struct error *err)
 {
-	char *path AUTO_FREE = find_program(argv[0], env, err);
+	char *path AUTO_FREE = spawn_find(argv[0], env, err);
 	struct plan plan;
 	int result;
 
@@ -515,7 +515,7 @@ int spawn_listed(enum stage_id id, const char *const *argv, const char *const *e
 	if (!*listed)
 		return error_set(err, ERROR_FAILED, "%s is not among the children of the row %s", argv[0],
 				 row->name);
-	path = find_program(argv[0], env, err);
+	path = spawn_find(argv[0], env, err);
 	if (!path)
 		return err ? err->kind : ERROR_FAILED;
 	plan_init(&plan);

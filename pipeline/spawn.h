@@ -51,6 +51,10 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 int spawn_listed(enum stage_id id, const char *const *argv, const char *const *env, const int stdio[3],
 		 const int *keep, struct child *child, struct error *err);
 
+/* The path of a program: name itself when it has a slash, else looked up in the PATH of env (absolute entries only). The
+ * caller frees; NULL with err. */
+char *spawn_find(const char *name, const char *const *env, struct error *err);
+
 /* Directory of our executables: that of /proc/self/exe, or its ../libexec/agent when agent-jail lies there.
  * Static storage; NULL with err. */
 const char *spawn_program_dir(struct error *err);

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -25,11 +26,12 @@ static bool passwd_has(uid_t uid)
 	if (!file)
 		return false;
 	while (!found && fgets(line, sizeof(line), file)) {
-		char *field = strchr(line, ':');
+		char *field = strchr(line, ':'), *end;
 		unsigned long value;
 
 		field = field ? strchr(field + 1, ':') : NULL;
-		found = field && sscanf(field + 1, "%lu:", &value) == 1 && value == uid;
+		value = field ? strtoul(field + 1, &end, 10) : 0;
+		found = field && end > field + 1 && *end == ':' && value == uid;
 	}
 	fclose(file);
 	return found;

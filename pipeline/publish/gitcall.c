@@ -1,0 +1,182 @@
+#include "gitcall.h"
+
+#include <stdlib.h>
+
+#include "pipeline/base/mem.h"
+#include "pipeline/publish/helper.h"
+
+static void add_arg(struct gitcall *call, const char *word)
+{
+	if (call->argc + 1 == GITCALL_WORDS)
+		abort();
+	call->argv[call->argc++] = word;
+}
+
+static void add_env(struct gitcall *call, const char *word)
+{
+	if (call->envc + 1 == GITCALL_WORDS)
+		abort();
+	call->env[call->envc++] = word;
+}
+
+static const char *own(struct gitcall *call, char *taken)
+{
+	if (call->owned_count == GITCALL_WORDS)
+		abort();
+	call->owned[call->owned_count++] = taken;
+	return taken;
+}
+
+/*
+ * Besides these git reads the config file of our git dir, which says nothing but that it is
+ * bare, and no other (GIT_CONFIG_NOSYSTEM, GIT_CONFIG_GLOBAL). They say again what already
+ * holds, so that no later default and no file can say otherwise.
+ */
+static const char *const config_fixed[] = {
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.askPass=",
+    "core.commitGraph=false",
+    "credential.helper=",
+    "safe.bareRepository=all", /* the git dir is named, not discovered */
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "push.recurseSubmodules=no",
+    "submodule.recurse=false",
+    "push.gpgSign=false",
+    "push.followTags=false",
+    "push.pushOption=",
+    "push.default=nothing",
+    "push.useForceIfIncludes=false",
+    "push.negotiate=false",
+    "advice.pushUpdateRejected=false",
+    "color.ui=false",
+    "http.followRedirects=false",
+    "http.sslVerify=true",
+    "http.sslVersion=tlsv1.2",
+    "http.delegation=none",
+    "http.saveCookies=false",
+    "protocol.allow=never",
+};
+
+static const char *const env_fixed[] = {
+    "PATH=/usr/bin:/bin",
+    "HOME=/nonexistent",
+    "LC_ALL=C",
+    "TZ=UTC",
+    "GIT_CONFIG_NOSYSTEM=1",
+    "GIT_CONFIG_GLOBAL=/dev/null",
+    "GIT_ATTR_NOSYSTEM=1",
+    "GIT_NO_REPLACE_OBJECTS=1",
+    "GIT_TERMINAL_PROMPT=0",
+    "GIT_OPTIONAL_LOCKS=0",
+    "GIT_LFS_SKIP_SMUDGE=1",
+    "GIT_CEILING_DIRECTORIES=/",
+};
+
+static void add_config(struct gitcall *call, const char *setting)
+{
+	add_arg(call, "-c");
+	add_arg(call, setting);
+}
+
+static void begin_https(struct gitcall *call, const struct gitcall_target *target)
+{
+	const char *user = target->remote->user ? target->remote->user : "";
+
+	add_config(call, "protocol.https.allow=always");
+	add_config(call,
+		   own(call, mem_printf("http.proxy=http://127.0.0.1:%d", target->relay_port)));
+	if (target->ca)
+		add_config(call, own(call, mem_printf("http.sslCAInfo=%s", target->ca)));
+	add_env(call, "GIT_ALLOW_PROTOCOL=https");
+	add_env(call, own(call, mem_printf("GIT_ASKPASS=%s", target->program)));
+	add_env(call, HELPER_ENV "=askpass");
+	/* as git shows it in its prompts: the URL up to the path */
+	add_env(call, own(call, mem_printf(HELPER_ENV_URL "=%.*s",
+					   (int)(remote_url_path(target->remote) -
+						 target->remote->url),
+					   target->remote->url)));
+	add_env(call, own(call, mem_printf(HELPER_ENV_USER "=%s", user)));
+}
+
+static void begin_ssh(struct gitcall *call, const struct gitcall_target *target)
+{
+	AUTO_FREE char *host_key = remote_host_key_name(target->remote);
+
+	add_config(call, "protocol.ssh.allow=always");
+	add_env(call, "GIT_ALLOW_PROTOCOL=ssh");
+	add_env(call, "GIT_ASKPASS=/bin/false");
+	add_env(call, own(call, mem_printf("GIT_SSH=%s", target->program)));
+	add_env(call, "GIT_SSH_VARIANT=ssh");
+	add_env(call, HELPER_ENV "=ssh");
+	add_env(call, own(call, mem_printf(HELPER_ENV_PORT "=%d", target->relay_port)));
+	add_env(call, own(call, mem_printf(HELPER_ENV_HOST_KEY "=%s", host_key)));
+	add_env(call, own(call, mem_printf(HELPER_ENV_USER "=%s", target->remote->user)));
+}
+
+static void begin(struct gitcall *call, const struct gitcall_target *target)
+{
+	*call = (struct gitcall){.argc = 0};
+	add_arg(call, "git");
+	add_arg(call, own(call, mem_printf("--git-dir=%s", target->git_dir)));
+	for (size_t i = 0; i < ARRAY_LEN(config_fixed); i++)
+		add_config(call, config_fixed[i]);
+	for (size_t i = 0; i < ARRAY_LEN(env_fixed); i++)
+		add_env(call, env_fixed[i]);
+	switch (target->remote->kind) {
+	case REMOTE_LOCAL:
+		add_config(call, "protocol.fd.allow=always");
+		add_env(call, "GIT_ALLOW_PROTOCOL=fd");
+		add_env(call, "GIT_ASKPASS=/bin/false");
+		break;
+	case REMOTE_HTTPS:
+		begin_https(call, target);
+		break;
+	case REMOTE_SSH:
+		begin_ssh(call, target);
+		break;
+	}
+}
+
+static const char *address(struct gitcall *call, const struct gitcall_target *target)
+{
+	if (target->remote->kind == REMOTE_LOCAL)
+		return own(call, mem_printf("fd::%d", target->remote_fd));
+	return target->remote->url;
+}
+
+void gitcall_push(struct gitcall *call, const struct gitcall_target *target, const char *oid,
+		  const char *ref, const char *lease)
+{
+	begin(call, target);
+	add_arg(call, "push");
+	add_arg(call, "--porcelain");
+	add_arg(call, "--no-verify");
+	add_arg(call, "--no-signed");
+	add_arg(call, "--no-progress");
+	add_arg(call, "--no-recurse-submodules");
+	add_arg(call,
+		own(call, mem_printf("--force-with-lease=%s:%s", ref, lease ? lease : "")));
+	add_arg(call, "--");
+	add_arg(call, address(call, target));
+	add_arg(call, own(call, mem_printf("%s:%s", oid, ref)));
+}
+
+void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target,
+		       const char *ref)
+{
+	begin(call, target);
+	add_arg(call, "ls-remote");
+	add_arg(call, "--refs");
+	add_arg(call, "--");
+	add_arg(call, address(call, target));
+	add_arg(call, ref);
+}
+
+void gitcall_release(struct gitcall *call)
+{
+	for (size_t i = 0; i < call->owned_count; i++)
+		free(call->owned[i]);
+	*call = (struct gitcall){.argc = 0};
+}

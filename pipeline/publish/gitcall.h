@@ -1,0 +1,40 @@
+/*
+ * The command line and the environment of git as agent-publish runs it: everything is listed
+ * here and nothing is inherited (reference: git(1), git-config(1), git-push(1)). Pure, so that
+ * a test can read the list.
+ */
+#ifndef PUBLISH_GITCALL_H
+#define PUBLISH_GITCALL_H
+
+#include <stddef.h>
+
+#include "pipeline/publish/remote.h"
+
+#define GITCALL_WORDS 96
+
+struct gitcall_target {
+	const struct remote *remote; /* where to */
+	const char *git_dir;	     /* absolute: of ours (gitdir.h) */
+	const char *program; /* absolute: agent-publish itself, for GIT_ASKPASS and GIT_SSH */
+	const char *ca;	     /* https: file of certificate authorities, or NULL */
+	int relay_port;	     /* https, ssh: listener on 127.0.0.1 */
+	int remote_fd;	     /* local: descriptor that leads to git receive-pack */
+};
+
+struct gitcall {
+	const char *argv[GITCALL_WORDS]; /* NULL-terminated */
+	const char *env[GITCALL_WORDS];	 /* NULL-terminated */
+	char *owned[GITCALL_WORDS];	 /* strings that release frees */
+	size_t argc, envc, owned_count;
+};
+
+/* `git push` of oid to ref, with a lease: lease is the oid that the ref must have there, NULL:
+ * it must not be there. */
+void gitcall_push(struct gitcall *call, const struct gitcall_target *target, const char *oid,
+		  const char *ref, const char *lease);
+/* `git ls-remote` of exactly that ref. */
+void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target,
+		       const char *ref);
+void gitcall_release(struct gitcall *call);
+
+#endif

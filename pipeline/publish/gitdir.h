@@ -1,0 +1,22 @@
+/*
+ * The git directory that git push runs with: made by us in the scratch directory, with a
+ * configuration of ours, no refs, and alternates to the objects (law L9: git never runs with
+ * the user's repository as its git dir). Made afresh each time.
+ */
+#ifndef PUBLISH_GITDIR_H
+#define PUBLISH_GITDIR_H
+
+struct error;
+struct json;
+
+#define GITDIR_NAME "git" /* in the scratch directory */
+
+/*
+ * scratch_fd: the scratch directory. paths: the job's "paths": repo, common, alternates,
+ * objects. Copies the repository's list of shallow commits, which alternates do not carry
+ * (gitrepository-layout(5), shallow). 0; ERROR_USAGE when that list is malformed or a path
+ * cannot be written into info/alternates; ERROR_FAILED.
+ */
+int gitdir_make(int scratch_fd, const struct json *paths, struct error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * agent-publish's job as the supervisor writes it, checked and taken apart:
+ *
+ *	{"paths":{repo,common,alternates,objects,scratch,libexec,ca?},
+ *	 "remote":{"kind","url","host","port","user","path","known_hosts":text},
+ *	 "ref","expect":oid|null,"base_commit","base_tree","tree","author":{"name","email"},"time":epoch,
+ *	 "receipts":[oid…],"deadline_s":N,"sign":false}
+ */
+#ifndef PUBLISH_JOB_H
+#define PUBLISH_JOB_H
+
+#include "pipeline/publish/remote.h"
+
+struct error;
+struct json;
+
+struct publish_job {
+	const struct json *paths; /* borrowed from the job, as all that is not owned */
+	struct remote remote;	  /* owned */
+	const char *known_hosts;  /* ssh: text of the operator's known_hosts; may be NULL */
+	const char *scratch, *libexec; /* directories: ours to write; of the programs */
+	const char *ca;		       /* https: file of certificate authorities, or NULL */
+	const char *ref;
+	const char
+	    *expect; /* oid that the remote's ref must have; NULL: it must not be there */
+	const char *base_commit, *base_tree, *tree;
+	const char *name, *email;
+	long long time;		     /* seconds since 1970: author and committer */
+	const struct json *receipts; /* array of oids; may be NULL */
+	long long deadline_s;
+};
+
+/* 0, or ERROR_USAGE with the key. publish_job_release frees. */
+int publish_job_parse(const struct json *job, struct publish_job *parsed, struct error *err);
+void publish_job_release(struct publish_job *job);
+
+#endif

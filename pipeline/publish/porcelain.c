@@ -1,0 +1,291 @@
+#include "porcelain.h"
+
+#include <stdbool.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+
+/* Whether needle is in the len bytes at text. */
+static bool holds(const char *text, size_t len, const char *needle)
+{
+	return memmem(text, len, needle, strlen(needle)) != NULL;
+}
+
+static enum push_outcome outcome_of(char flag, const char *summary, size_t len)
+{
+	static const struct {
+		const char *words;
+		enum push_outcome outcome;
+	} reasons[] = {
+	    {"(stale info)", PUSH_STALE},
+	    {"hook declined)", PUSH_DECLINED},
+	    {"(failed to update ref)", PUSH_RACED},
+	    {"(cannot lock ref", PUSH_RACED},
+	    {"(failed to lock", PUSH_RACED},
+	    {"(incorrect old value provided)", PUSH_RACED},
+	    {"(shallow update not allowed)", PUSH_SHALLOW},
+	    {"new shallow roots not allowed", PUSH_SHALLOW},
+	};
+
+	switch (flag) {
+	case '*':
+		return PUSH_NEW;
+	case ' ':
+	case '+':
+		return PUSH_UPDATED;
+	case '=':
+		return PUSH_ALREADY;
+	case '!':
+		break;
+	default:
+		return PUSH_NO_LINE;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		if (holds(summary, len, reasons[i].words))
+			return reasons[i].outcome;
+	return PUSH_REJECTED;
+}
+
+void porcelain_parse(const char *text, size_t len, const char *oid, const char *ref,
+		     struct push_status *status)
+{
+	AUTO_FREE char *refspec = mem_printf("%s:%s", oid, ref);
+	size_t refspec_len = strlen(refspec);
+	bool seen = false;
+
+	*status = (struct push_status){.outcome = PUSH_NO_LINE};
+	while (len) {
+		const char *end = memchr(text, '\n', len), *summary;
+		size_t line = end ? (size_t)(end - text) : len;
+
+		/* FLAG TAB FROM:TO TAB SUMMARY; other lines ("To URL", "Done") have no tab
+		 * there */
+		if (line > 1 && text[1] == '\t') {
+			summary = text + 2 + refspec_len + 1;
+			if (seen || line < refspec_len + 4 ||
+			    memcmp(text + 2, refspec, refspec_len) != 0 ||
+			    summary[-1] != '\t') {
+				*status = (struct push_status){.outcome = PUSH_NO_LINE};
+				return;
+			}
+			seen = true;
+			text_escape(status->summary, sizeof(status->summary), summary,
+				    (size_t)(text + line - summary));
+			status->outcome =
+			    outcome_of(*text, summary, (size_t)(text + line - summary));
+		}
+		if (!end)
+			break;
+		len -= line + 1;
+		text = end + 1;
+	}
+}
+
+int porcelain_ls_remote(const char *text, size_t len, const char *ref, char tip[65],
+			struct error *err)
+{
+	int found = 0;
+
+	/* git matches the end of names too ("refs/x/refs/heads/y"): only the very name counts
+	 */
+	while (len) {
+		const char *end = memchr(text, '\n', len), *tab = memchr(text, '\t', len);
+		size_t width = tab ? (size_t)(tab - text) : 0;
+		AUTO_FREE char *oid = mem_strndup(text, width > 64 ? 64 : width);
+
+		if (!end || !tab || tab > end || (width != 40 && width != 64) ||
+		    !text_is_hex(oid, width))
+			return error_set(err, ERROR_FAILED,
+					 "the remote's list of refs is malformed");
+		if ((size_t)(end - tab) == strlen(ref) + 1 &&
+		    memcmp(tab + 1, ref, strlen(ref)) == 0) {
+			snprintf(tip, 65, "%s", oid);
+			found = 1;
+		}
+		len -= (size_t)(end + 1 - text);
+		text = end + 1;
+	}
+	return found;
+}
+
+struct symptom {
+	const char *words; /* of git, curl or ssh with LC_ALL=C */
+	enum error_kind kind;
+	const char *message;
+	const char *next; /* "%s" stands for the host */
+};
+
+static const struct symptom https_symptoms[] = {
+    {"Authentication failed", ERROR_USAGE, "the server refused the credential",
+     "check the source that publish.token names: the token may have expired or lack the "
+     "right to push"},
+    {"could not read Username", ERROR_USAGE,
+     "the server asks for a credential and there is none",
+     "name its source: publish.token = env:NAME or file:PATH"},
+    {"could not read Password", ERROR_USAGE,
+     "the server asks for a credential and there is none that fits",
+     "name its source: publish.token = env:NAME or file:PATH"},
+    {"returned error: 401", ERROR_USAGE, "the server refused the credential",
+     "check the source that publish.token names"},
+    {"returned error: 403", ERROR_USAGE, "the credential may not push there",
+     "give the token the right to write this repository"},
+    {"returned error: 404", ERROR_USAGE, "no such repository, or the credential may not see it",
+     "check the remote's URL and the token's rights"},
+    {"not found", ERROR_USAGE, "no such repository, or the credential may not see it",
+     "check the remote's URL and the token's rights"},
+    {"returned error: 30", ERROR_USAGE,
+     "the server redirects elsewhere; redirects are not followed",
+     "set the remote's URL to the place that the server names"},
+    {"certificate", ERROR_USAGE, "the server's certificate cannot be verified",
+     "if its authority is your own, name it: publish.ca = FILE"},
+    {"timed out", ERROR_FAILED, "the server did not answer in time",
+     "try again with agent publish"},
+};
+
+static const struct symptom ssh_symptoms[] = {
+    {"REMOTE HOST IDENTIFICATION HAS CHANGED", ERROR_USAGE,
+     "the server's host key is not the one in known_hosts: it has changed, or somebody is in "
+     "between",
+     "find out why; if the new key is right, replace the line for %s in known_hosts"},
+    {"host key is known for", ERROR_USAGE, "known_hosts has no host key for the server",
+     "check its fingerprint with the operator, then add a line for %s to known_hosts"},
+    {"revoked", ERROR_USAGE, "known_hosts marks the server's host key as revoked",
+     "ask the server's operator for the new host key of %s"},
+    {"Host key verification failed", ERROR_USAGE, "the server's host key could not be verified",
+     "check the line for %s in known_hosts"},
+    {"Permission denied", ERROR_USAGE, "the server refused the SSH key",
+     "check the source that publish.sshKey names, and that the server knows its public "
+     "key"},
+    {"no mutual signature", ERROR_USAGE,
+     "server and SSH key have no signature algorithm in common", "use an ed25519 key"},
+    {"Unable to negotiate", ERROR_FAILED, "no encryption method in common with the server",
+     "the server's OpenSSH may be too old"},
+    {"No user exists for uid", ERROR_FAILED, "ssh finds no user for the uid that agent runs as",
+     "run agent as a user with an entry in the user database"},
+    {"does not appear to be a git repository", ERROR_USAGE,
+     "no repository at that path on the server", "check the remote's URL"},
+    {"not found", ERROR_USAGE, "no repository at that path on the server",
+     "check the remote's URL"},
+    {"timed out", ERROR_FAILED, "the server did not answer in time",
+     "try again with agent publish"},
+};
+
+static const struct symptom local_symptoms[] = {
+    {"unpack", ERROR_FAILED, "the remote could not take the objects",
+     "its messages are in the publish log"},
+};
+
+/* The last line that says why, without git's own prefix. */
+static void last_words(const char *text, size_t len, char *out, size_t size)
+{
+	static const char *const tags[] = {"fatal: ", "error: "};
+	const char *found = NULL;
+	size_t found_len = 0;
+
+	while (len) {
+		const char *end = memchr(text, '\n', len);
+		size_t line = end ? (size_t)(end - text) : len;
+
+		for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
+			size_t tag = strlen(tags[i]);
+
+			if (line > tag && memcmp(text, tags[i], tag) == 0) {
+				found = text + tag;
+				found_len = line - tag;
+			}
+		}
+		if (!end)
+			break;
+		len -= line + 1;
+		text = end + 1;
+	}
+	text_escape(out, size, found ? found : "", found_len);
+}
+
+/* Without what the server's hooks said ("remote: …"): it may not steer the diagnosis. */
+static void own_words(const char *text, size_t len, struct strbuf *out)
+{
+	while (len) {
+		const char *end = memchr(text, '\n', len);
+		size_t line = end ? (size_t)(end - text) + 1 : len;
+
+		if (line < 7 || memcmp(text, "remote:", 7) != 0)
+			strbuf_add(out, text, line);
+		len -= line;
+		text += line;
+	}
+}
+
+static int diagnose(const struct remote *remote, const char *text, size_t len,
+		    struct error *err)
+{
+	const struct symptom *symptoms = local_symptoms;
+	size_t count = ARRAY_LEN(local_symptoms);
+	char words[512];
+
+	if (remote->kind == REMOTE_HTTPS) {
+		symptoms = https_symptoms;
+		count = ARRAY_LEN(https_symptoms);
+	} else if (remote->kind == REMOTE_SSH) {
+		symptoms = ssh_symptoms;
+		count = ARRAY_LEN(ssh_symptoms);
+	}
+	last_words(text, len, words, sizeof(words));
+	for (size_t i = 0; i < count; i++) {
+		const char *mark = strstr(symptoms[i].next, "%s");
+		AUTO_FREE char *host = NULL;
+
+		if (!holds(text, len, symptoms[i].words))
+			continue;
+		host = remote->host ? remote_host_key_name(remote) : mem_strdup("");
+		error_set(err, symptoms[i].kind, "cannot push to %s: %s%s%s%s", remote->url,
+			  symptoms[i].message, words[0] ? " (git: " : "", words,
+			  words[0] ? ")" : "");
+		if (!mark)
+			return error_next(err, "%s", symptoms[i].next);
+		return error_next(err, "%.*s%s%s", (int)(mark - symptoms[i].next),
+				  symptoms[i].next, host, mark + 2);
+	}
+	if (!words[0])
+		return error_set(err, ERROR_FAILED,
+				 "cannot push to %s: git ended without saying why",
+				 remote->url);
+	return error_set(err, ERROR_FAILED, "cannot push to %s: %s", remote->url, words);
+}
+
+int porcelain_diagnose(const struct remote *remote, const char *text, size_t len,
+		       struct error *err)
+{
+	AUTO_STRBUF struct strbuf own = STRBUF_NONE;
+
+	strbuf_init(&own, len + 1);
+	own_words(text, len, &own);
+	return diagnose(remote, own.data, own.len, err);
+}
+
+void porcelain_server_text(const char *text, size_t len, struct strbuf *out)
+{
+	while (len) {
+		const char *end = memchr(text, '\n', len);
+		size_t line = end ? (size_t)(end - text) : len, shown = line;
+
+		if (line >= 7 && memcmp(text, "remote:", 7) == 0) {
+			size_t from = line > 7 && text[7] == ' ' ? 8 : 7;
+
+			while (shown > from &&
+			       (text[shown - 1] == ' ' || text[shown - 1] == '\r'))
+				shown--;
+			strbuf_add(out, text + from, shown - from);
+			strbuf_addc(out, '\n');
+		}
+		if (!end)
+			break;
+		len -= line + 1;
+		text = end + 1;
+	}
+}

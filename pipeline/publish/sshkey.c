@@ -1,0 +1,86 @@
+#include "sshkey.h"
+
+#include <stdbool.h>
+
+#include <string.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+
+static bool begins(const char *text, size_t len, const char *prefix)
+{
+	return len >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool holds(const char *text, size_t len, const char *needle)
+{
+	return memmem(text, len, needle, strlen(needle)) != NULL;
+}
+
+static int refuse(struct error *err, const char *why, const char *next)
+{
+	error_set(err, ERROR_USAGE, "the push credential %s", why);
+	return error_next(err, "%s", next);
+}
+
+static const char *const next_encrypted = "make a key of its own for the agent, without a "
+					  "passphrase, that may write this one repository: "
+					  "ssh-keygen -t ed25519 -N '' -f FILE";
+
+/*
+ * The cipher's name stands at the start of the blob: "openssh-key-v1\0", a length of four
+ * bytes, the name. Only so many characters of base64 are decoded as reach "none" (23 bytes):
+ * they hold nothing of the key.
+ */
+static int check_openssh(const char *body, size_t len, struct error *err)
+{
+	static const char plain[] = "openssh-key-v1\0\0\0\0\4none";
+	AUTO_STRBUF struct strbuf blob = STRBUF_NONE;
+	char head[32];
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < sizeof(head); i++)
+		if (body[i] != '\n' && body[i] != '\r' && body[i] != ' ')
+			head[n++] = body[i];
+	strbuf_init(&blob, 64);
+	if (n < sizeof(head) || text_unbase64(&blob, head, n) < 0 ||
+	    blob.len < sizeof(plain) - 1 || memcmp(blob.data, plain, 15) != 0)
+		return refuse(err, "is a damaged OpenSSH key",
+			      "check the source that publish.sshKey names");
+	if (memcmp(blob.data, plain, sizeof(plain) - 1) != 0)
+		return refuse(err,
+			      "is an SSH key with a passphrase, which nobody is here to type",
+			      next_encrypted);
+	return 0;
+}
+
+int sshkey_check(const char *text, size_t len, struct error *err)
+{
+	static const char openssh[] = "-----BEGIN OPENSSH PRIVATE KEY-----";
+
+	while (len && strchr(" \t\r\n", *text) && *text) {
+		text++;
+		len--;
+	}
+	if (begins(text, len, openssh))
+		return check_openssh(text + sizeof(openssh) - 1, len - (sizeof(openssh) - 1),
+				     err);
+	if (begins(text, len, "-----BEGIN ENCRYPTED PRIVATE KEY-----") ||
+	    (begins(text, len, "-----BEGIN ") && holds(text, len, "Proc-Type: 4,ENCRYPTED")))
+		return refuse(err,
+			      "is an SSH key with a passphrase, which nobody is here to type",
+			      next_encrypted);
+	if (begins(text, len, "-----BEGIN ") &&
+	    holds(text, len < 80 ? len : 80, "PRIVATE KEY-----"))
+		return 0;
+	if (begins(text, len, "ssh-") || begins(text, len, "ecdsa-") ||
+	    begins(text, len, "sk-") || begins(text, len, "---- BEGIN SSH2 PUBLIC KEY"))
+		return refuse(err, "is a public SSH key", "name the file with the private key");
+	if (begins(text, len, "PuTTY-User-Key-File-"))
+		return refuse(err, "is a key in PuTTY's format",
+			      "convert it: puttygen KEY.ppk -O private-openssh -o FILE");
+	return refuse(err, "is not an SSH private key",
+		      "an ssh:// remote needs one: publish.sshKey = file:PATH");
+}

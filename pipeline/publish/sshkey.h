@@ -1,0 +1,18 @@
+/*
+ * What kind of private key a text is, so that a wrong one gets a clear message instead of
+ * ssh-add's. Only the armour and the name of the cipher are looked at, never the key itself.
+ * Pure.
+ */
+#ifndef PUBLISH_SSHKEY_H
+#define PUBLISH_SSHKEY_H
+
+#include <stddef.h>
+
+struct error;
+
+/* 0 for an unencrypted private key that ssh-add may take; ERROR_USAGE with what it is otherwise
+ * and what to do. Nothing of the text gets into err. (PROTOCOL.key of OpenSSH; RFC 7468; RFC
+ * 1421 section 4.6.1.1) */
+int sshkey_check(const char *text, size_t len, struct error *err);
+
+#endif
