@@ -6,5 +6,5 @@ set -eu
 cd "$ROOT"
 
 tap_run "cppcheck has nothing to say" cppcheck --quiet --std=c11 --language=c -j "$(nproc)" \
-	--enable=warning,portability --inline-suppr --error-exitcode=1 -I . -D_GNU_SOURCE \
+	--enable=warning,portability --inline-suppr --error-exitcode=1 -I . -D_GNU_SOURCE -D__x86_64__ -D__linux__ \
 	--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.list cmd pipeline gitops sandbox
