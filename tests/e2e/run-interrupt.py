@@ -8,7 +8,6 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from e2e import Place, cgroups, descendants, edit, submit, wait_for  # noqa: E402
-import modelserver  # noqa: E402
 from tap import Tap  # noqa: E402
 
 ENDS_S = 20
@@ -97,13 +96,12 @@ with Tap() as t, Place() as place:
                                    "\tinputs = needs.txt\n\toutput = deps\n")
     interrupted("fetch, SIGINT", repo, runs("fetch", "sleep 4.5"), signal.SIGINT)
 
-    # ---- model: a server that says nothing, then answers ----
-    with modelserver.Server() as server:
-        server.script(["silence", modelserver.answer_calls([edit("a.txt", "two", "zwei"), submit("Translate two")])])
-        repo = place.repository({"a.txt": "one\ntwo\n"}, name="model", test="grep zwei a.txt")
+    # ---- model: a server that says nothing to the first request and answers the second ----
+    server = place.model_server([[edit("a.txt", "two", "zwei"), submit("Translate two")]], {1: ["silence", "ok"]})
+    repo = place.repository({"a.txt": "one\ntwo\n"}, name="model", test="grep zwei a.txt")
 
-        def asked(child):
-            place.wait_stage(child, "model")
-            wait_for(lambda: server.requests, 60, "a request")
-        interrupted("model, SIGINT", repo, asked, signal.SIGINT, model="openai:test",
-                    extra=["--base-url", server.url + "/v1"])
+    def asked(child):
+        place.wait_stage(child, "model")
+        wait_for(server.requests, 60, "a request")
+    interrupted("model, SIGINT", repo, asked, signal.SIGINT, model="openai:test", extra=["--base-url", server.url])
+    server.stop()

@@ -52,3 +52,28 @@ exit 1
     t.equal(place.runs(), [run], "it is still one run")
     done = place.agent("resume", run)
     t.ok(done.status in (0, 3), "resuming a finished run is harmless", done.text)
+
+    # ---- a real server on loopback: its requests are counted ----
+    server = place.model_server([[edit("a.txt", "two", "dos")], [edit("a.txt", "dos", "zwei"), submit("Translate two")]])
+    repo = place.repository({"a.txt": "one\ntwo\n"}, name="counted", test="grep zwei a.txt")
+    place.hook(repo, "pre-receive", "#!/bin/sh\necho 'not today' >&2\nexit 1\n")
+    result = place.agent("run", "-m", "Translate two", "--model", "openai:test", "--base-url", server.url, cwd=repo)
+    t.equal(result.status, 1, "with a model server: a refused push ends the run with 1", result.text)
+    asked = len(server.requests())
+    t.equal(asked, 2, "it was asked once a round")
+    os.unlink(repo + ".git/hooks/pre-receive")
+    result = place.agent("resume", place.runs()[-1])
+    t.equal((result.status, len(place.branches(repo))), (0, 1), "resume publishes", result.text)
+    t.equal(len(server.requests()), asked, "and asks it nothing")
+
+    # ---- a server that fails between the rounds: the first round is not paid for again ----
+    server.stop()
+    server = place.model_server([[edit("a.txt", "two", "dos")], [edit("a.txt", "dos", "zwei"), submit("Translate two")]],
+                                {2: ["401", "ok"]})
+    repo = place.repository({"a.txt": "one\ntwo\n"}, name="between", test="grep zwei a.txt")
+    result = place.agent("run", "-m", "Translate two", "--model", "openai:test", "--base-url", server.url, cwd=repo)
+    t.equal(result.status, 4, "a provider that refuses the second call: 4, the run is saved", result.text)
+    result = place.agent("resume", place.runs()[-1])
+    t.equal((result.status, len(place.branches(repo))), (0, 1), "resume goes on with the second round", result.text)
+    t.equal(len(server.requests()), 3, "three requests in all: the first round was asked once")
+    server.stop()

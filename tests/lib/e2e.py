@@ -151,6 +151,10 @@ class Place:
         path = self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
         return "replay:" + path
 
+    def model_server(self, rounds, modes=None, tls=False, key=None):
+        """tests/lib/modelserver.py with one answer a round. modes: {round: [mode, ...]}."""
+        return ModelServer(self, rounds, modes or {}, tls, key)
+
     # ---- the agent ---------------------------------------------------------------------------------------
 
     def limits(self):
@@ -243,6 +247,45 @@ class Place:
         with open("/proc/self/mountinfo") as f:
             found += ["mount " + line.strip() for line in f if self.dir in line]
         return found + cgroups()
+
+
+class ModelServer:
+    """A model server on loopback, in a process of its own. url, ca, requests()."""
+
+    def __init__(self, place, rounds, modes, tls, key):
+        steps = []
+        for i, calls in enumerate(rounds, 1):
+            calls = list(calls)
+            if not calls or calls[-1][0] != "submit":
+                calls.append(("submit", {"title": "Change something"}))
+            steps.append({"text": f"Round {i}.", "modes": modes.get(i, ["ok"]),
+                          "calls": [{"name": tool, "input": arguments} for tool, arguments in calls]})
+        number = len(os.listdir(place.dir))
+        self.log = place.path(f"model-{number}.log")
+        words = ["--script", place.write(f"model-{number}.json", json.dumps(steps)), "--log", self.log]
+        self.ca = None
+        if tls:
+            words += ["--tls-dir", place.path(f"model-{number}.tls")]
+            self.ca = place.path(f"model-{number}.tls/ca.pem")
+        if key:
+            words += ["--key", key]
+        self.child = subprocess.Popen([os.path.join(ROOT, "tests/lib/modelserver.py")] + words, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, text=True, start_new_session=True)
+        place.children.append(self.child)
+        self.port = int(self.child.stdout.readline())
+        self.url = f"{'https' if tls else 'http'}://{'localhost' if tls else '127.0.0.1'}:{self.port}/v1"
+
+    def requests(self):
+        try:
+            with open(self.log, encoding="utf-8") as f:
+                return [json.loads(line) for line in f if line.endswith("\n")]
+        except OSError:
+            return []
+
+    def stop(self):
+        self.child.kill()
+        self.child.wait()
+        self.child.stdout.close()
 
 
 def processes():
