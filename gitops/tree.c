@@ -48,16 +48,16 @@ static int update(struct gitops_repo *repo, git_tree *base, const struct tree_ch
 	return 0;
 }
 
-/* Whether a file takes the place of a directory whose files go: the library takes the paths in order
- * and would meet the directory first. */
-static bool replaces_directory(const struct tree_change *changes, size_t count)
+/* Whether a file takes the place of a directory or the other way round: the library looks at the tree
+ * that it started from and would see a conflict. */
+static bool swaps_kind(const struct tree_change *changes, size_t count)
 {
 	for (size_t i = 0; i + 1 < count; i++) {
 		size_t len = strlen(changes[i].path);
-		if (changes[i].new_kind == VIEW_NONE)
-			continue;
+		bool deletion = changes[i].new_kind == VIEW_NONE;
 		for (size_t j = i + 1; j < count && !strncmp(changes[j].path, changes[i].path, len); j++)
-			if (changes[j].path[len] == '/' && changes[j].new_kind == VIEW_NONE)
+			if (changes[j].path[len] == '/' &&
+			    (changes[j].new_kind == VIEW_NONE) != deletion)
 				return true;
 	}
 	return false;
@@ -69,7 +69,7 @@ static int make_tree(struct gitops_repo *repo, git_tree *base, const struct tree
 {
 	git_tree *between = NULL;
 
-	if (!replaces_directory(changes, count))
+	if (!swaps_kind(changes, count))
 		return update(repo, base, changes, count, PHASE_ALL, out, err);
 	int rc = update(repo, base, changes, count, PHASE_DELETIONS, out, err);
 	if (rc == 0)

@@ -39,8 +39,7 @@ struct fixture {
 };
 
 /* Runs a program (argv, NULL-terminated) in dir with input; its output (NUL-terminated, owned) or fails the test. */
-static inline char *run_program(const char *dir, const char *const *argv, const char *input,
-				size_t input_len)
+static inline char *run_program(const char *dir, const char *const *argv, const char *input)
 {
 	int in[2], out[2], status;
 	struct strbuf buf;
@@ -73,7 +72,7 @@ static inline char *run_program(const char *dir, const char *const *argv, const 
 	}
 	close(in[0]);
 	close(out[1]);
-	assert_int_equal(fd_write_all(in[1], input ? input : "", input_len), 0);
+	assert_int_equal(fd_write_all(in[1], input ? input : "", input ? strlen(input) : 0), 0);
 	close(in[1]);
 	strbuf_init(&buf, STRBUF_MAX);
 	assert_int_equal(fd_read_all(out[0], &buf), 0);
@@ -87,7 +86,7 @@ static inline char *run_program(const char *dir, const char *const *argv, const 
 
 #define GIT(f, input, ...) \
 	run_program((f)->gitdir, (const char *const[]){"git", "--git-dir=.", __VA_ARGS__, NULL}, \
-		    (input), (input) ? strlen(input) : 0)
+		    input)
 
 static inline void fixture_open(struct fixture *f)
 {
@@ -106,7 +105,7 @@ static inline void fixture_init(struct fixture *f)
 	f->objects = mem_printf("%s/objects", f->dir);
 	assert_int_equal(mkdir(f->objects, 0700), 0);
 	free(run_program(f->dir, (const char *const[]){"git", "init", "-q", "--bare", "repo.git", NULL},
-			 NULL, 0));
+			 NULL));
 	fixture_open(f);
 }
 
