@@ -1,0 +1,186 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/config.h"
+
+static int add(struct config *config, enum config_scope scope, const char *text, struct error *err)
+{
+	memset(err, 0, sizeof(*err));
+	return config_add_text(config, scope, "file", text, strlen(text), err);
+}
+
+static void parse_quotes_and_comments_kept(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err;
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_USER,
+			     "# c\n[test] ; c\n\tcommand = \"make # not a comment\" check \\\n  -k ; end\n"
+			     "[AUTHOR]\nName=A \\\"B\\\"\\t\n",
+			     &err),
+			 0);
+	assert_string_equal(config_get(config, "test.command"), "make # not a comment check   -k");
+	assert_string_equal(config_get(config, "author.name"), "A \"B\"\t");
+}
+
+static void parse_malformed_names_the_line(void **state)
+{
+	static const char *const bad[] = {
+	    "[test\ncommand = x\n",    "\ncommand = x\n",         "[test]\n1x = y\n",
+	    "[test]\ncommand = \"x\n", "[test]\ncommand = \\q\n", "[test]\ncommand x\n",
+	    "[test \"a\n]\n",          "[]\n"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct config *config AUTO_CONFIG = config_new();
+		struct error err;
+
+		assert_int_equal(add(config, CONFIG_USER, bad[i], &err), ERROR_USAGE);
+		assert_non_null(strstr(err.message, "file:"));
+		assert_true(strlen(err.next) > 0);
+	}
+}
+
+static void add_repository_may_not_widen(void **state)
+{
+	static const char *const keys[] = {"[fetch]\nhost = x:1",    "[jail]\npath = /x",
+					   "[model]\nname = x",      "[model]\nkey = env:X",
+					   "[publish]\nremote = x",  "[publish]\ntoken = env:X",
+					   "[budget]\nrunTokens = 1", "[jail]\nlimits = degraded-ok",
+					   "[author]\nname = x",     "[http]\nca = /x",
+					   "[jail]\nlayers = copy",  "[fetch]\nprivate = x:1"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		struct config *config AUTO_CONFIG = config_new();
+		struct error err;
+
+		assert_int_equal(add(config, CONFIG_REPOSITORY, keys[i], &err), ERROR_USAGE);
+		assert_non_null(strstr(err.message, "file:2: a repository may not set "));
+		assert_non_null(strstr(err.next, "operator"));
+	}
+}
+
+static void number_repository_only_narrows(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err;
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_REPOSITORY,
+			     "[jail]\nmemory = 64g\nprocesses = 10\n[test]\ntimeout = 2h\n"
+			     "[run]\nrounds = 50\n",
+			     &err),
+			 0);
+	assert_int_equal(config_number(config, "jail.memory"), 4LL << 30);
+	assert_int_equal(config_number(config, "jail.processes"), 10);
+	assert_int_equal(config_number(config, "test.timeout"), 600);
+	assert_int_equal(config_number(config, "run.rounds"), 3);
+	assert_int_equal(config_add_pair(config, "jail.processes=5", &err), 0);
+	assert_int_equal(config_number(config, "jail.processes"), 5);
+	assert_int_equal(config_add_pair(config, "test.timeout=3h", &err), 0);
+	assert_int_equal(config_number(config, "test.timeout"), 7200);
+}
+
+static void get_command_line_wins_over_files(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err;
+
+	(void)state;
+	assert_int_equal(config_add_pair(config, "test.command=c", &err), 0);
+	assert_int_equal(add(config, CONFIG_USER, "[test]\ncommand = u", &err), 0);
+	assert_int_equal(add(config, CONFIG_SYSTEM, "[test]\ncommand = s", &err), 0);
+	assert_int_equal(add(config, CONFIG_REPOSITORY, "[test]\ncommand = r", &err), 0);
+	assert_string_equal(config_get(config, "test.command"), "c");
+	assert_string_equal(config_origin(config, "test.command"), "-c");
+	assert_int_equal(config_scope_of(config, "test.command"), CONFIG_COMMAND);
+}
+
+static void add_unknown_key_is_an_error(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_USER, "[test]\ncomand = x", &err), ERROR_USAGE);
+	assert_string_equal(err.message, "file:2: unknown key test.comand");
+	assert_int_equal(add(config, CONFIG_USER, "[include]\npath = /x", &err), ERROR_USAGE);
+	assert_int_equal(add(config, CONFIG_USER, "[test \"x\"]\ncommand = x", &err), ERROR_USAGE);
+	assert_int_equal(config_add_pair(config, "nothing", &err), ERROR_USAGE);
+}
+
+static void add_pasted_secret_is_not_repeated(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(config_add_pair(config, "model.key=sk-planted-value", &err), ERROR_USAGE);
+	assert_null(strstr(err.message, "planted"));
+	assert_null(strstr(err.next, "planted"));
+}
+
+static void add_file_others_may_write_is_refused(void **state)
+{
+	char path[] = "/tmp/test-config-XXXXXX";
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "[test]\ncommand = x\n", 19), 19);
+	assert_int_equal(fchmod(fd, 0666), 0);
+	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err), ERROR_USAGE);
+	assert_int_equal(fchmod(fd, 0600), 0);
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err), 0);
+	close(fd);
+	unlink(path);
+	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err), 0); /* missing: fine */
+}
+
+static void item_lists_all_in_order(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err;
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_USER, "[test]\nenv = A=1\nenv = B=2\n", &err), 0);
+	assert_int_equal(add(config, CONFIG_REPOSITORY, "[test]\nenv = C=3\n", &err), 0);
+	assert_string_equal(config_item(config, "test.env", 0), "C=3");
+	assert_string_equal(config_item(config, "test.env", 1), "A=1");
+	assert_string_equal(config_item(config, "test.env", 2), "B=2");
+	assert_null(config_item(config, "test.env", 3));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(parse_quotes_and_comments_kept),
+	    cmocka_unit_test(parse_malformed_names_the_line),
+	    cmocka_unit_test(add_repository_may_not_widen),
+	    cmocka_unit_test(number_repository_only_narrows),
+	    cmocka_unit_test(get_command_line_wins_over_files),
+	    cmocka_unit_test(add_unknown_key_is_an_error),
+	    cmocka_unit_test(add_pasted_secret_is_not_repeated),
+	    cmocka_unit_test(add_file_others_may_write_is_refused),
+	    cmocka_unit_test(item_lists_all_in_order),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
