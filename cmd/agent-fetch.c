@@ -6,7 +6,7 @@
  *	agent-fetch warm	(started by agent only)
  *
  * READS
- *	FD_JOB	{"paths":{"repo","common","alternates","store"},"recipe","base_tree","plan","run","verify",
+ *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","plan","run","verify",
  *		"hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
  *	FD_SPEC, FD_SPEC2	passed on to agent-jail unread
  *
@@ -117,14 +117,13 @@ static int open_below(int dir, const char *name, struct error *err)
 
 static int open_store(struct warm *warm, const char *store, struct error *err)
 {
-	AUTO_FREE char *deps = store ? mem_printf("%s/deps", store) : NULL;
 	AUTO_FREE char *tmp = mem_printf(".tmp-%s", warm->run);
 
-	if (!deps)
+	if (!store)
 		return error_set(err, ERROR_USAGE, "the job names no store");
-	warm->deps = open(deps, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	warm->deps = open(store, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (warm->deps < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s", deps);
+		return error_errno(err, ERROR_FAILED, errno, "%s", store);
 	if ((warm->tmp = open_below(warm->deps, tmp, err)) < 0 ||
 	    (warm->work = open_below(warm->tmp, "work", err)) < 0 ||
 	    (warm->home = open_below(warm->tmp, "home", err)) < 0)
