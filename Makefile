@@ -66,7 +66,7 @@ SRC_model    := $(wildcard pipeline/model/*.c)
 SRC_fetch    := $(wildcard pipeline/fetch/*.c)
 SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
-SRC_sandbox-spec := sandbox/jail_spec.c
+SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_manifest.c
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
@@ -114,6 +114,17 @@ force:
 endif
 
 # ---- tests ------------------------------------------------------------------------------------------
+# agent-jail in which a named step can be made to fail, and what starts either by hand; static and without
+# sanitizers in both modes.
+PLAIN_CFLAGS := -std=gnu11 -O2 -g -fstack-protector-strong -fcf-protection=full -fPIE $(INIT) $(WARN) $(WERROR)
+JAIL_ALL := $(SRC_jail) $(SRC_sandbox-spec) $(SRC_base-static)
+$(B)/agent-jail-faults: cmd/agent-jail.c $(JAIL_ALL) $(wildcard sandbox/jail/*.h sandbox/*.h) $(B)/gen/jail_filter.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -DAGENT_FAULTS $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
+$(B)/jailrun: tests/lib/jailrun.c sandbox/jail_start.c $(SRC_sandbox-spec) $(SRC_base-static) $(wildcard sandbox/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
+JAIL_TEST_BIN := $(B)/agent-jail-faults $(B)/jailrun
 # A unit test is one program: tests/unit/<path>/test_<file>.c, with every archive it may need.
 UNIT_SRC := $(shell find tests/unit -name 'test_*.c' 2>/dev/null | sort)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
@@ -122,7 +133,13 @@ $(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec,$(
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Itests/lib $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
 	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3
-unit: $(UNIT_BIN)
+# Helpers of the wall tests: programs that attack from within a row, and one that starts rows.
+WALL_BIN := $(patsubst tests/wall/%.c,$(B)/wall/%,$(wildcard tests/wall/*.c))
+$(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $< -o $@ $(LDHARDEN) \
+	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed -ljansson -lsqlite3
+unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN)
 
 -include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
 

@@ -6,19 +6,19 @@
  *	started by agent(1) alone: FD_CONTROL, FD_JOB, FD_NET
  *
  * The rows with network have none: they sit in an empty network namespace and ask here for a
- * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a licence
- * to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end of a
- * socketpair.
+ * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a
+ *licence to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end
+ *of a socketpair.
  *
- * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides, which it
- * does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
+ * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides,
+ *which it does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
  * {"connections","sent","received"}.
  *
  * SECURITY
- *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque. Reach: any
- *	host that the machine reaches (its filter cannot see addresses), which is why it holds no secret,
- *	parses nothing and reads no file but the resolver's. A compromise yields the network of the machine
- *	without any credential, and the cipher text of one connection.
+ *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque.
+ *Reach: any host that the machine reaches (its filter cannot see addresses), which is why it
+ *holds no secret, parses nothing and reads no file but the resolver's. A compromise yields the
+ *network of the machine without any credential, and the cipher text of one connection.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -52,35 +52,36 @@
 
 /* Bytes on their way in one direction. */
 struct flow {
-	char *data;        /* owned, BUFFER_BYTES */
+	char *data;	   /* owned, BUFFER_BYTES */
 	size_t start, len; /* what is in it */
-	bool ended;        /* the source has sent its end of file */
-	bool shut;         /* and the sink has been told */
+	bool ended;	   /* the source has sent its end of file */
+	bool shut;	   /* and the sink has been told */
 };
 
 struct link {
-	int tcp, local;       /* owned; -1 when the link is free */
-	struct flow out, in;  /* local to tcp, tcp to local */
-	bool gone;            /* the stage has closed its end: its last bytes may still be under way */
-	long long active_ms;  /* when a byte moved last */
+	int tcp, local;	     /* owned; -1 when the link is free */
+	struct flow out, in; /* local to tcp, tcp to local */
+	bool gone; /* the stage has closed its end: its last bytes may still be under way */
+	long long active_ms; /* when a byte moved last */
 };
 
 struct dial {
-	const char *host;     /* borrowed from the job */
+	const char *host; /* borrowed from the job */
 	char port[8];
 	bool private_ok;
 	int connect_ms;
-	struct addrinfo *addresses; /* owned; NULL: not resolved, or none of them answered */
+	struct addrinfo *addresses;  /* owned; NULL: not resolved, or none of them answered */
 	const struct addrinfo *next; /* to try when the current attempt fails */
-	int attempt;          /* owned: a socket that is connecting, -1: none */
+	int attempt;		     /* owned: a socket that is connecting, -1: none */
 	long long attempt_deadline_ms;
 	char reason[REASON_MAX]; /* why the attempts so far failed */
-	bool asking;          /* FD_NET is open */
+	bool asking;		 /* FD_NET is open */
 	struct link links[LINKS_MOST];
 	long long connections, sent, received;
 };
 
-/* ---- flows -------------------------------------------------------------------------------------- */
+/* ---- flows
+ * -------------------------------------------------------------------------------------- */
 
 /* A broken source is an early end of file; a broken sink ends the flow with what is in it. */
 static void flow_fill(struct flow *flow, int fd)
@@ -106,7 +107,8 @@ static void flow_drop(struct flow *flow)
 static void flow_drain(struct flow *flow, int fd, long long *total)
 {
 	if (flow->len) {
-		ssize_t n = send(fd, flow->data + flow->start, flow->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n =
+		    send(fd, flow->data + flow->start, flow->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			flow_drop(flow);
@@ -125,7 +127,8 @@ static void flow_drain(struct flow *flow, int fd, long long *total)
 	}
 }
 
-/* ---- links -------------------------------------------------------------------------------------- */
+/* ---- links
+ * -------------------------------------------------------------------------------------- */
 
 static void link_init(struct link *link)
 {
@@ -181,7 +184,8 @@ static void link_serve(struct dial *dial, struct link *link)
 		link_close(link);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers
+ * ------------------------------------------------------------------------------------ */
 
 static void answer_no(struct dial *dial)
 {
@@ -215,15 +219,16 @@ static bool answer_ok(int fd)
 	return sendmsg(FD_NET, &message, MSG_NOSIGNAL) >= 0;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------------ */
+/* ---- connecting
+ * ------------------------------------------------------------------------------------ */
 
 static void set_reason(struct dial *dial, const struct addrinfo *at, const char *why)
 {
 	char numeric[64];
 
 	addr_format(numeric, sizeof(numeric), at->ai_addr);
-	snprintf(dial->reason, sizeof(dial->reason), "%s (%s) port %s: %s", dial->host, numeric, dial->port,
-		 why);
+	snprintf(dial->reason, sizeof(dial->reason), "%s (%s) port %s: %s", dial->host, numeric,
+		 dial->port, why);
 }
 
 static bool resolve(struct dial *dial)
@@ -252,7 +257,8 @@ static void connected(struct dial *dial)
 	struct link *link = link_free_one(dial);
 
 	if (!link || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-		snprintf(dial->reason, sizeof(dial->reason), "more than %d connections at once", LINKS_MOST);
+		snprintf(dial->reason, sizeof(dial->reason), "more than %d connections at once",
+			 LINKS_MOST);
 		close(fd_steal(&dial->attempt));
 		answer_no(dial);
 		return;
@@ -288,9 +294,11 @@ static void attempt_next(struct dial *dial)
 			set_reason(dial, at, why);
 			continue;
 		}
-		dial->attempt = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (dial->attempt >= 0 && (connect(dial->attempt, at->ai_addr, at->ai_addrlen) == 0 ||
-					   errno == EINPROGRESS)) {
+		dial->attempt =
+		    socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (dial->attempt >= 0 &&
+		    (connect(dial->attempt, at->ai_addr, at->ai_addrlen) == 0 ||
+		     errno == EINPROGRESS)) {
 			dial->attempt_deadline_ms = fd_now_ms() + dial->connect_ms;
 			return;
 		}
@@ -351,7 +359,8 @@ static void request_serve(struct dial *dial)
 	attempt_next(dial);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop
+ * --------------------------------------------------------------------------------------- */
 
 struct waits {
 	struct pollfd items[2 + 2 * LINKS_MOST];
@@ -368,7 +377,8 @@ static bool waits_fill(struct waits *waits, const struct dial *dial)
 	waits->items[1] = (struct pollfd){.fd = dial->attempt, .events = POLLOUT};
 	for (size_t i = 0; i < LINKS_MOST; i++) {
 		const struct link *link = &dial->links[i];
-		struct pollfd *local = &waits->items[2 + 2 * i], *tcp = &waits->items[3 + 2 * i];
+		struct pollfd *local = &waits->items[2 + 2 * i],
+			      *tcp = &waits->items[3 + 2 * i];
 
 		*local = *tcp = (struct pollfd){.fd = -1};
 		if (link->tcp < 0)
@@ -404,7 +414,8 @@ static int wait_ms(const struct dial *dial)
 static void serve_links(struct dial *dial, const struct waits *waits)
 {
 	for (size_t i = 0; i < LINKS_MOST; i++) {
-		short local = waits->items[2 + 2 * i].revents, tcp = waits->items[3 + 2 * i].revents;
+		short local = waits->items[2 + 2 * i].revents,
+		      tcp = waits->items[3 + 2 * i].revents;
 
 		if (local & POLLHUP)
 			dial->links[i].gone = true;
@@ -449,7 +460,8 @@ static int read_job(const struct json *job, struct dial *dial, struct error *err
 	if (result < 0)
 		return result;
 	if (!addr_host_is_sane(dial->host))
-		return error_set(err, ERROR_USAGE, "\"%s\" is no host name or address", dial->host);
+		return error_set(err, ERROR_USAGE, "\"%s\" is no host name or address",
+				 dial->host);
 	snprintf(dial->port, sizeof(dial->port), "%lld", port);
 	dial->connect_ms = (int)connect_ms;
 	dial->private_ok = js_bool(job, "private_ok", false);

@@ -17,14 +17,14 @@ struct range4 {
 
 /* IANA IPv4 Special-Purpose Address Registry. */
 static const struct range4 ranges4[] = {
-    {0x00000000, 8, ADDR_UNSPECIFIED},  {0x0a000000, 8, ADDR_PRIVATE},
-    {0x64400000, 10, ADDR_SHARED},      {0x7f000000, 8, ADDR_LOOPBACK},
-    {0xa9fe0000, 16, ADDR_LINK_LOCAL},  {0xac100000, 12, ADDR_PRIVATE},
-    {0xc0000000, 24, ADDR_RESERVED},    {0xc0000200, 24, ADDR_RESERVED},
-    {0xc0586300, 24, ADDR_RESERVED},    {0xc0a80000, 16, ADDR_PRIVATE},
-    {0xc6120000, 15, ADDR_RESERVED},    {0xc6336400, 24, ADDR_RESERVED},
-    {0xcb007100, 24, ADDR_RESERVED},    {0xffffffff, 32, ADDR_MULTICAST},
-    {0xe0000000, 4, ADDR_MULTICAST},    {0xf0000000, 4, ADDR_RESERVED},
+    {0x00000000, 8, ADDR_UNSPECIFIED}, {0x0a000000, 8, ADDR_PRIVATE},
+    {0x64400000, 10, ADDR_SHARED},     {0x7f000000, 8, ADDR_LOOPBACK},
+    {0xa9fe0000, 16, ADDR_LINK_LOCAL}, {0xac100000, 12, ADDR_PRIVATE},
+    {0xc0000000, 24, ADDR_RESERVED},   {0xc0000200, 24, ADDR_RESERVED},
+    {0xc0586300, 24, ADDR_RESERVED},   {0xc0a80000, 16, ADDR_PRIVATE},
+    {0xc6120000, 15, ADDR_RESERVED},   {0xc6336400, 24, ADDR_RESERVED},
+    {0xcb007100, 24, ADDR_RESERVED},   {0xffffffff, 32, ADDR_MULTICAST},
+    {0xe0000000, 4, ADDR_MULTICAST},   {0xf0000000, 4, ADDR_RESERVED},
 };
 
 static enum addr_class classify4(uint32_t addr)
@@ -41,7 +41,8 @@ struct range6 {
 	enum addr_class class;
 };
 
-/* IANA IPv6 Special-Purpose Address Registry; what holds an IPv4 address is looked at before. */
+/* IANA IPv6 Special-Purpose Address Registry; what holds an IPv4 address is looked at before.
+ */
 static const struct range6 ranges6[] = {
     {{0}, 128, ADDR_UNSPECIFIED},
     {{[15] = 1}, 128, ADDR_LOOPBACK},
@@ -72,10 +73,10 @@ struct carrier {
 
 /* IPv6 addresses that stand for an IPv4 address. */
 static const struct carrier carriers[] = {
-    {{[10] = 0xff, [11] = 0xff}, 96, 12},	   /* IPv4-mapped (RFC 4291) */
-    {{[8] = 0xff, [9] = 0xff}, 96, 12},		   /* IPv4-translated (RFC 2765) */
-    {{0x00, 0x64, 0xff, 0x9b}, 96, 12},		   /* NAT64 (RFC 6052) */
-    {{0x20, 0x02}, 16, 2},			   /* 6to4 (RFC 3056) */
+    {{[10] = 0xff, [11] = 0xff}, 96, 12}, /* IPv4-mapped (RFC 4291) */
+    {{[8] = 0xff, [9] = 0xff}, 96, 12},	  /* IPv4-translated (RFC 2765) */
+    {{0x00, 0x64, 0xff, 0x9b}, 96, 12},	  /* NAT64 (RFC 6052) */
+    {{0x20, 0x02}, 16, 2},		  /* 6to4 (RFC 3056) */
 };
 
 static uint32_t read4(const unsigned char *p)
@@ -185,7 +186,8 @@ void addr_format(char *dst, size_t size, const struct sockaddr *addr)
 
 bool addr_host_is_sane(const char *host)
 {
-	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:";
+	static const char allowed[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:";
 	size_t len = strlen(host);
 
 	return len >= 1 && len <= 253 && host[0] != '-' && strspn(host, allowed) == len;

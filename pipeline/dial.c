@@ -9,8 +9,8 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 
-/* agent-dial answers after its own time limits (resolver, then connect_ms an address); this one only
- * ends the wait for one that hangs. */
+/* agent-dial answers after its own time limits (resolver, then connect_ms an address); this one
+ * only ends the wait for one that hangs. */
 #define ANSWER_DEADLINE_MS 300000
 #define ANSWER_MAX 1024
 
@@ -22,7 +22,8 @@ static int take_descriptor(struct msghdr *message)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
+		for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len;
+		     at += sizeof(int)) {
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
@@ -84,7 +85,8 @@ int dial_connect(int net_fd, struct error *err)
 		error_set(err, ERROR_FAILED, "agent-dial has ended");
 	else if (strncmp(text, "no ", 3) == 0)
 		error_set(err, ERROR_FAILED, "%s", text + 3);
-	else if (strcmp(text, "ok") != 0 || fd < 0 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+	else if (strcmp(text, "ok") != 0 || fd < 0 ||
+		 message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		error_set(err, ERROR_FAILED, "agent-dial gave a malformed answer");
 	else
 		return fd_steal(&fd);

@@ -19,7 +19,8 @@
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
 
-#define ANSWER_DEADLINE_MS 60000 /* the supervisor answers from memory: longer means that it hangs */
+#define ANSWER_DEADLINE_MS                                                                     \
+	60000 /* the supervisor answers from memory: longer means that it hangs */
 
 static int send_all(int fd, const char *data, size_t len)
 {
@@ -58,7 +59,8 @@ static void cut_members(struct json *object, size_t most)
 	js_free(old);
 }
 
-/* One line of at most EVENT_LINE_MAX bytes: texts are cut, what is still too long is left out. */
+/* One line of at most EVENT_LINE_MAX bytes: texts are cut, what is still too long is left out.
+ */
 static void format_line(struct json *object, struct strbuf *line)
 {
 	static const size_t cuts[] = {16384, 4096, 1024, 128};
@@ -148,11 +150,13 @@ static int read_line(int fd, struct strbuf *line, struct error *err)
 		if (n < 0)
 			return error_errno(err, ERROR_FAILED, errno, "control socket");
 		if (n == 0)
-			return error_set(err, ERROR_FAILED, "the supervisor has closed the control socket");
+			return error_set(err, ERROR_FAILED,
+					 "the supervisor has closed the control socket");
 		if (c == '\n')
 			return 0;
 		if (strbuf_addc(line, c) < 0)
-			return error_set(err, ERROR_FAILED, "the supervisor's answer is longer than %d bytes",
+			return error_set(err, ERROR_FAILED,
+					 "the supervisor's answer is longer than %d bytes",
 					 EVENT_LINE_MAX);
 	}
 }

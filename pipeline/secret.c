@@ -1,34 +1,31 @@
 /*
- * THE WAY OF A SECRET. All of it is in this file; who wants to know what can reach a key reads it here.
+ * THE WAY OF A SECRET. All of it is in this file; who wants to know what can reach a key reads
+ * it here.
  *
- *   operator                 agent (supervisor)                         the one row that the table names
- *   --------                 ------------------                         --------------------------------
+ *   operator                 agent (supervisor)                         the one row that the
+ * table names
+ *   --------                 ------------------ --------------------------------
  *
  *   env:NAME ──────────►  secret_adopt_env, first thing in main:
  *                         value ──► sealed memfd ───────────────┐
  *                         overwritten in place, removed         │
  *                                                               ▼
- *   file:PATH ─────────►  owner, mode checked; opened, ──► secret_open ── FD_SECRET ──► secret_take:
- *   credential:NAME       never read                            ▲         (spawn.c)     pread ──► locked
- *                                                               │                       page, not dumped,
- *   command:ARGV ──────►  program writes straight into a ───────┘                       wiped in a fork;
- *                         memfd of fixed size, once a run;                              FD_SECRET closed
- *                         status checked, then sealed                                        │
- *                                                                                            ▼
- *                                                                        secret_expose: the bytes, for one
- *                                                                        call into a library (curl's header
- *                                                                        list, the pipe of ssh-add, …);
- *                                                                        tests/lint counts the places
- *                                                                                            │
- *                                                                                            ▼
- *                                                                        secret_wipe
+ *   file:PATH ─────────►  owner, mode checked; opened, ──► secret_open ── FD_SECRET ──►
+ * secret_take: credential:NAME       never read                            ▲         (spawn.c)
+ * pread ──► locked │                       page, not dumped, command:ARGV ──────►  program
+ * writes straight into a ───────┘                       wiped in a fork; memfd of fixed size,
+ * once a run;                              FD_SECRET closed status checked, then sealed │ ▼
+ *                                                                        secret_expose: the
+ * bytes, for one call into a library (curl's header list, the pipe of ssh-add, …); tests/lint
+ * counts the places │ ▼ secret_wipe
  *
- * The supervisor passes descriptors on and has no function here that reads one. There is none that prints
- * one. A secret is never in an argument list, an environment (but the one that the operator's shell made,
- * which is overwritten), a file of ours, a log line, an event or an artefact.
+ * The supervisor passes descriptors on and has no function here that reads one. There is none
+ * that prints one. A secret is never in an argument list, an environment (but the one that the
+ * operator's shell made, which is overwritten), a file of ours, a log line, an event or an
+ * artefact.
  *
- * The table of kept memory files below is this program's only global state outside of cmd/: it is the
- * counterpart of the environment block, which is global too.
+ * The table of kept memory files below is this program's only global state outside of cmd/: it
+ * is the counterpart of the environment block, which is global too.
  */
 #include "secret.h"
 
@@ -54,22 +51,24 @@
 #define COMMAND_DEADLINE_MS 30000
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* ---- env: ---------------------------------------------------------------------------------------- */
+/* ---- env:
+ * ---------------------------------------------------------------------------------------- */
 
-/* Variables that hold a secret whenever they are set: they leave the environment whether a row asks for
- * them or not. */
+/* Variables that hold a secret whenever they are set: they leave the environment whether a row
+ * asks for them or not. */
 static const char *const well_known[] = {
-    "ANTHROPIC_API_KEY",  "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY",	   "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",     "OPENROUTER_API_KEY",	  "MISTRAL_API_KEY",	   "AZURE_OPENAI_API_KEY",
-    "AGENT_MODEL_KEY",    "AGENT_PUSH_TOKEN",	  "AGENT_PUSH_KEY",	   "AGENT_SIGNING_KEY",
-    "AGENT_REGISTRY_TOKEN", "AGENT_FORGE_TOKEN",  "GITHUB_TOKEN",	   "GH_TOKEN",
-    "GITLAB_TOKEN",	  "GITEA_TOKEN",	  "FORGEJO_TOKEN",	   "NPM_TOKEN",
+    "ANTHROPIC_API_KEY",    "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY",  "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",	    "OPENROUTER_API_KEY",   "MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY",
+    "AGENT_MODEL_KEY",	    "AGENT_PUSH_TOKEN",	    "AGENT_PUSH_KEY",  "AGENT_SIGNING_KEY",
+    "AGENT_REGISTRY_TOKEN", "AGENT_FORGE_TOKEN",    "GITHUB_TOKEN",    "GH_TOKEN",
+    "GITLAB_TOKEN",	    "GITEA_TOKEN",	    "FORGEJO_TOKEN",   "NPM_TOKEN",
     "NODE_AUTH_TOKEN",
 };
 
 #define KEPT_MOST 64
 
-/* A sealed memory file that lives as long as the process: a variable's value, a command's output. */
+/* A sealed memory file that lives as long as the process: a variable's value, a command's
+ * output. */
 struct kept {
 	char *name; /* owned: "NAME", or "command:ARGV" */
 	int fd;	    /* -1: it could not be made, errno_value says why */
@@ -110,8 +109,8 @@ static int open_kept(const struct kept *slot, struct error *err)
 	int fd;
 
 	if (slot->fd < 0) {
-		error_errno(err, ERROR_FAILED, slot->errno_value, "%s cannot be kept in a memory file",
-			    slot->name);
+		error_errno(err, ERROR_FAILED, slot->errno_value,
+			    "%s cannot be kept in a memory file", slot->name);
 		return -1;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", slot->fd);
@@ -160,14 +159,18 @@ static int open_env(const char *name, struct error *err)
 	if (slot)
 		return open_kept(slot, err);
 	error_set(err, ERROR_USAGE, "the environment variable %s is not set", name);
-	error_next(err, "export %s, or name another source: file:PATH, credential:NAME or command:ARGV",
-		   name);
+	error_next(
+	    err,
+	    "export %s, or name another source: file:PATH, credential:NAME or command:ARGV",
+	    name);
 	return -1;
 }
 
-/* ---- file:, credential: --------------------------------------------------------------------------- */
+/* ---- file:, credential:
+ * --------------------------------------------------------------------------- */
 
-/* What only its owner (we, or root) can read and write. forbidden: mode bits that may not be set. */
+/* What only its owner (we, or root) can read and write. forbidden: mode bits that may not be
+ * set. */
 static int check_file(int fd, const char *path, mode_t forbidden, struct error *err)
 {
 	struct stat st;
@@ -177,18 +180,20 @@ static int check_file(int fd, const char *path, mode_t forbidden, struct error *
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_USAGE, "%s is not a regular file", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		error_set(err, ERROR_USAGE, "%s belongs to another user (uid %u)", path, st.st_uid);
+		error_set(err, ERROR_USAGE, "%s belongs to another user (uid %u)", path,
+			  st.st_uid);
 		return error_next(err, "make a copy of your own, readable by you alone");
 	}
 	if (st.st_mode & forbidden) {
-		error_set(err, ERROR_USAGE, "%s can be read or written by others (mode %04o)", path,
-			  st.st_mode & 07777);
+		error_set(err, ERROR_USAGE, "%s can be read or written by others (mode %04o)",
+			  path, st.st_mode & 07777);
 		return error_next(err, "chmod 600 %s", path);
 	}
 	if (st.st_size == 0)
 		return error_set(err, ERROR_USAGE, "%s is empty", path);
 	if (st.st_size > SECRET_MAX)
-		return error_set(err, ERROR_USAGE, "%s is larger than %d bytes", path, SECRET_MAX);
+		return error_set(err, ERROR_USAGE, "%s is larger than %d bytes", path,
+				 SECRET_MAX);
 	return 0;
 }
 
@@ -206,8 +211,8 @@ static int open_file(const char *path, mode_t forbidden, struct error *err)
 	return fd_steal(&fd);
 }
 
-/* systemd.exec(5), LoadCredential=: files of root that an ACL opens to the service's user; the ACL's mask
- * shows as group bits, so these say nothing there but for writing. */
+/* systemd.exec(5), LoadCredential=: files of root that an ACL opens to the service's user; the
+ * ACL's mask shows as group bits, so these say nothing there but for writing. */
 static int open_credential(const char *name, struct error *err)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY");
@@ -218,8 +223,11 @@ static int open_credential(const char *name, struct error *err)
 		return -1;
 	}
 	if (!dir || dir[0] != '/') {
-		error_set(err, ERROR_USAGE, "credential:%s: $CREDENTIALS_DIRECTORY is not set", name);
-		error_next(err, "add LoadCredential=%s:PATH to the systemd unit, or use file:PATH", name);
+		error_set(err, ERROR_USAGE, "credential:%s: $CREDENTIALS_DIRECTORY is not set",
+			  name);
+		error_next(err,
+			   "add LoadCredential=%s:PATH to the systemd unit, or use file:PATH",
+			   name);
 		return -1;
 	}
 	path = mem_printf("%s/%s", dir, name);
@@ -236,11 +244,12 @@ static int open_path(const char *path, struct error *err)
 	return open_file(whole ? whole : path, S_IRWXG | S_IRWXO, err);
 }
 
-/* ---- command: -------------------------------------------------------------------------------------- */
+/* ---- command:
+ * -------------------------------------------------------------------------------------- */
 
 /* What password managers need to find their agent; nothing else of our environment. */
-static const char *const command_env[] = {"PATH", "HOME", "LANG", "USER", "LOGNAME", "XDG_RUNTIME_DIR",
-					  "DBUS_SESSION_BUS_ADDRESS"};
+static const char *const command_env[] = {
+    "PATH", "HOME", "LANG", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"};
 
 struct env_copy {
 	char *items[ARRAY_LEN(command_env) + 1];
@@ -274,15 +283,16 @@ static int wait_command(struct child *child, const char *name, struct error *err
 		long long left = deadline - fd_now_ms();
 
 		if (left <= 0)
-			return error_set(err, ERROR_FAILED, "%s has given no secret in %d s", name,
-					 COMMAND_DEADLINE_MS / 1000);
+			return error_set(err, ERROR_FAILED, "%s has given no secret in %d s",
+					 name, COMMAND_DEADLINE_MS / 1000);
 		if (poll(&wait, 1, (int)left) < 0 && errno != EINTR)
 			return error_errno(err, ERROR_FAILED, errno, "%s", name);
 	}
 	if (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | WNOWAIT) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", name);
 	if (info.si_code != CLD_EXITED)
-		return error_set(err, ERROR_FAILED, "%s was ended by signal %d", name, info.si_status);
+		return error_set(err, ERROR_FAILED, "%s was ended by signal %d", name,
+				 info.si_status);
 	if (info.si_status != 0)
 		return error_set(err, ERROR_FAILED, "%s has failed with exit status %d", name,
 				 info.si_status);
@@ -299,8 +309,10 @@ static int seal_output(int fd, const char *name, struct error *err)
 	if (len == 0)
 		return error_set(err, ERROR_FAILED, "%s has written nothing", name);
 	if (len > SECRET_MAX)
-		return error_set(err, ERROR_FAILED, "%s has written more than %d bytes", name, SECRET_MAX);
-	if (ftruncate(fd, len) < 0 || lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		return error_set(err, ERROR_FAILED, "%s has written more than %d bytes", name,
+				 SECRET_MAX);
+	if (ftruncate(fd, len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "memory file for %s", name);
 	return 0;
 }
@@ -342,7 +354,8 @@ static int open_command(const char *source, struct error *err)
 		return open_kept(slot, err);
 	argv = text_split_words(source + strlen("command:"));
 	if (!argv) {
-		error_set(err, ERROR_USAGE, "command: a quote is not closed, or no command is named");
+		error_set(err, ERROR_USAGE,
+			  "command: a quote is not closed, or no command is named");
 		return -1;
 	}
 	fd = run_command(argv, err);
@@ -375,7 +388,8 @@ int secret_open(const char *source, struct error *err)
 	return fd;
 }
 
-/* ---- in the row that owns it ----------------------------------------------------------------------- */
+/* ---- in the row that owns it
+ * ----------------------------------------------------------------------- */
 
 struct secret {
 	size_t len;
@@ -384,8 +398,8 @@ struct secret {
 
 static struct secret *secret_new(struct error *err)
 {
-	void *page = mmap(NULL, sizeof(struct secret), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	void *page = mmap(NULL, sizeof(struct secret), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page == MAP_FAILED) {
 		error_errno(err, ERROR_FAILED, errno, "memory for a secret");
@@ -393,7 +407,8 @@ static struct secret *secret_new(struct error *err)
 	}
 	if (mlock(page, sizeof(struct secret)) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "memory for a secret cannot be locked");
-		error_next(err, "raise the limit of locked memory (ulimit -l) to 64 KiB or more");
+		error_next(err,
+			   "raise the limit of locked memory (ulimit -l) to 64 KiB or more");
 	} else if (madvise(page, sizeof(struct secret), MADV_DONTDUMP) < 0 ||
 		   madvise(page, sizeof(struct secret), MADV_WIPEONFORK) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "memory for a secret");
@@ -413,13 +428,15 @@ static int fill(struct secret *secret, int fd, struct error *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_errno(err, ERROR_FAILED, errno, "the secret cannot be read");
+			return error_errno(err, ERROR_FAILED, errno,
+					   "the secret cannot be read");
 		if (n == 0)
 			break;
 		secret->len += (size_t)n;
 	}
 	if (secret->len > SECRET_MAX)
-		return error_set(err, ERROR_USAGE, "the secret is larger than %d bytes", SECRET_MAX);
+		return error_set(err, ERROR_USAGE, "the secret is larger than %d bytes",
+				 SECRET_MAX);
 	if (secret->len > 0 && secret->bytes[secret->len - 1] == '\n')
 		secret->len--;
 	secret->bytes[secret->len] = '\0';

@@ -24,19 +24,20 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
 
-#define FD_ABOVE 64    /* sources are moved here first, so that no target is one of them */
+#define FD_ABOVE 64 /* sources are moved here first, so that no target is one of them */
 #define FDS_MOST (FD_LAST + 1)
 
 _Static_assert(FD_LAST < FD_ABOVE, "targets and moved sources overlap");
 
-/* All that the child needs between fork and exec, made before: there it may only make system calls. */
+/* All that the child needs between fork and exec, made before: there it may only make system
+ * calls. */
 struct plan {
-	int exec_fd;              /* O_PATH descriptor of the program; or -1, then: */
-	const char *path;         /* its path, so that a script's interpreter can open it too */
+	int exec_fd;	  /* O_PATH descriptor of the program; or -1, then: */
+	const char *path; /* its path, so that a script's interpreter can open it too */
 	const char *const *argv;
 	const char *const *env;
-	int source[FDS_MOST];     /* what becomes descriptor i; -1: closed */
-	bool in_session_root;     /* umask, chdir("/"): a stage, not a program of somebody else */
+	int source[FDS_MOST]; /* what becomes descriptor i; -1: closed */
+	bool in_session_root; /* umask, chdir("/"): a stage, not a program of somebody else */
 	bool switch_user;
 	uid_t uid;
 	gid_t gid;
@@ -57,7 +58,8 @@ static void plan_init(struct plan *plan)
 		plan->source[i] = -1;
 }
 
-/* ---- in the child ----------------------------------------------------------------------------------- */
+/* ---- in the child
+ * ----------------------------------------------------------------------------------- */
 
 static void child_fail(int status_fd, enum step step)
 {
@@ -75,7 +77,9 @@ static void child_signals(void)
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = SIG_DFL;
 	for (int i = 1; i < _NSIG; i++)
-		sigaction(i, &action, NULL); /* EINVAL for KILL, STOP and libc's own: they have no handler */
+		sigaction(
+		    i, &action,
+		    NULL); /* EINVAL for KILL, STOP and libc's own: they have no handler */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -152,7 +156,8 @@ static void run_child(struct plan *plan, int status_fd, pid_t parent)
 	child_fail(status_fd, STEP_EXEC);
 }
 
-/* ---- in the parent ----------------------------------------------------------------------------------- */
+/* ---- in the parent
+ * ----------------------------------------------------------------------------------- */
 
 static const char *step_text(int step)
 {
@@ -205,10 +210,11 @@ static int start(struct plan *plan, struct child *child, const char *name, struc
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (n == (ssize_t)sizeof(failure))
-		return error_errno(err, ERROR_FAILED, failure.errno_value, "%s cannot be started: %s",
-				   name, step_text(failure.step));
+		return error_errno(err, ERROR_FAILED, failure.errno_value,
+				   "%s cannot be started: %s", name, step_text(failure.step));
 	if (n != 0)
-		return error_set(err, ERROR_FAILED, "%s cannot be started: no word from it", name);
+		return error_set(err, ERROR_FAILED, "%s cannot be started: no word from it",
+				 name);
 	return ERROR_FAILED;
 }
 
@@ -231,7 +237,8 @@ const char *spawn_program_dir(struct error *err)
 	if (slash)
 		*slash = '\0';
 	for (int i = 0; i < 2; i++) {
-		char *file AUTO_FREE = mem_printf("%s%s/agent-jail", probe, i ? "/../libexec/agent" : "");
+		char *file AUTO_FREE =
+		    mem_printf("%s%s/agent-jail", probe, i ? "/../libexec/agent" : "");
 
 		if (access(file, X_OK) != 0)
 			continue;
@@ -241,7 +248,8 @@ const char *spawn_program_dir(struct error *err)
 		return dir;
 	}
 	dir[0] = '\0';
-	error_set(err, ERROR_FAILED, "the programs of the pipeline are neither in %s nor in its ../libexec/agent",
+	error_set(err, ERROR_FAILED,
+		  "the programs of the pipeline are neither in %s nor in its ../libexec/agent",
 		  probe);
 	error_next(err, "install the whole package, or build all with make");
 	return NULL;
@@ -258,8 +266,8 @@ static int open_program(const char *path, struct error *err)
 	return fd;
 }
 
-static int add_fds(struct plan *plan, const struct stage_row *row, const struct spawn_fd *fds, size_t count,
-		   struct error *err)
+static int add_fds(struct plan *plan, const struct stage_row *row, const struct spawn_fd *fds,
+		   size_t count, struct error *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		const int *listed = row->fds;
@@ -267,13 +275,16 @@ static int add_fds(struct plan *plan, const struct stage_row *row, const struct 
 		while (*listed >= 0 && *listed != fds[i].number)
 			listed++;
 		if (*listed < 0)
-			return error_set(err, ERROR_FAILED, "descriptor %d is not in the row %s",
-					 fds[i].number, row->name);
+			return error_set(err, ERROR_FAILED,
+					 "descriptor %d is not in the row %s", fds[i].number,
+					 row->name);
 		if (plan->source[fds[i].number] >= 0)
-			return error_set(err, ERROR_FAILED, "descriptor %d is given twice to the row %s",
+			return error_set(err, ERROR_FAILED,
+					 "descriptor %d is given twice to the row %s",
 					 fds[i].number, row->name);
 		if (fds[i].fd < 0)
-			return error_set(err, ERROR_FAILED, "descriptor %d for the row %s is not open",
+			return error_set(err, ERROR_FAILED,
+					 "descriptor %d for the row %s is not open",
 					 fds[i].number, row->name);
 		plan->source[fds[i].number] = fds[i].fd;
 	}
@@ -295,16 +306,23 @@ struct ends {
 
 static void ends_close(struct ends *ends)
 {
-	int *all[] = {&ends->null,	  &ends->job,		  &ends->control[0],
-		      &ends->control[1], &ends->stderr_pipe[0], &ends->stderr_pipe[1]};
+	int *all[] = {&ends->null,	     &ends->job,
+		      &ends->control[0],     &ends->control[1],
+		      &ends->stderr_pipe[0], &ends->stderr_pipe[1]};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		fd_close_ptr(all[i]);
 }
-#define ENDS_NONE {-1, -1, {-1, -1}, {-1, -1}}
+#define ENDS_NONE                                                                              \
+	{                                                                                      \
+		-1, -1, {-1, -1},                                                              \
+		{                                                                              \
+			-1, -1                                                                 \
+		}                                                                              \
+	}
 
-static int make_ends(struct ends *ends, const struct stage_row *row, const char *job, size_t job_len,
-		     struct error *err)
+static int make_ends(struct ends *ends, const struct stage_row *row, const char *job,
+		     size_t job_len, struct error *err)
 {
 	int pair[2];
 
@@ -316,7 +334,8 @@ static int make_ends(struct ends *ends, const struct stage_row *row, const char 
 	memcpy(ends->stderr_pipe, pair, sizeof(pair));
 	if (row_lists(row, FD_CONTROL)) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-			return error_errno(err, ERROR_FAILED, errno, "control socket for %s", row->name);
+			return error_errno(err, ERROR_FAILED, errno, "control socket for %s",
+					   row->name);
 		memcpy(ends->control, pair, sizeof(pair));
 	}
 	if (job) {
@@ -327,8 +346,8 @@ static int make_ends(struct ends *ends, const struct stage_row *row, const char 
 	return 0;
 }
 
-static int plan_add_ends(struct plan *plan, const struct ends *ends, const struct stage_row *row,
-			 struct error *err)
+static int plan_add_ends(struct plan *plan, const struct ends *ends,
+			 const struct stage_row *row, struct error *err)
 {
 	struct spawn_fd own[] = {{FD_JOB, ends->job}, {FD_CONTROL, ends->control[1]}};
 
@@ -359,8 +378,9 @@ static void env_list_fill(struct env_list *list, const struct stage_row *row)
 		list->items[i] = mem_printf("%s=%s", row->env[i].name, row->env[i].value);
 }
 
-int spawn_stage(enum stage_id id, const char *job_json, size_t job_len, const struct spawn_fd *fds,
-		size_t fd_count, struct child *child, struct error *err)
+int spawn_stage(enum stage_id id, const char *job_json, size_t job_len,
+		const struct spawn_fd *fds, size_t fd_count, struct child *child,
+		struct error *err)
 {
 	const struct stage_row *row = stage_row(id);
 	struct env_list env __attribute__((cleanup(env_list_release))) = {{NULL}};
@@ -403,13 +423,16 @@ void spawn_release(struct child *child)
 		int left;
 
 		do
-			left = waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | WNOHANG | WNOWAIT);
+			left = waitid(P_PIDFD, (id_t)child->pidfd, &info,
+				      WEXITED | WNOHANG | WNOWAIT);
 		while (left < 0 && errno == EINTR);
-		/* Not reaped yet: its process group is still its own, and may hold children of its. */
+		/* Not reaped yet: its process group is still its own, and may hold children of
+		 * its. */
 		if (left == 0) {
 			kill(-child->pid, SIGKILL);
 			syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
-			while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+			while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED) < 0 &&
+			       errno == EINTR)
 				;
 		}
 	}
@@ -420,7 +443,8 @@ void spawn_release(struct child *child)
 	}
 }
 
-/* ---- programs that are not ours ---------------------------------------------------------------------- */
+/* ---- programs that are not ours
+ * ---------------------------------------------------------------------- */
 
 /* By the PATH of the environment that the program gets, not by ours. */
 char *spawn_find(const char *name, const char *const *env, struct error *err)
@@ -462,8 +486,8 @@ static int plan_user(struct plan *plan, uid_t uid, struct error *err)
 	return 0;
 }
 
-int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd, int stderr_fd,
-		  uid_t uid, struct child *child, struct error *err)
+int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd,
+		  int stderr_fd, uid_t uid, struct child *child, struct error *err)
 {
 	char *path AUTO_FREE = spawn_find(argv[0], env, err);
 	struct plan plan;
@@ -487,9 +511,11 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 	return 0;
 }
 
-/* ---- programs that a row lists ------------------------------------------------------------------------ */
+/* ---- programs that a row lists
+ * ------------------------------------------------------------------------ */
 
-static int plan_keep(struct plan *plan, const struct stage_row *row, const int *keep, struct error *err)
+static int plan_keep(struct plan *plan, const struct stage_row *row, const int *keep,
+		     struct error *err)
 {
 	for (; keep && *keep >= 0; keep++) {
 		struct spawn_fd same = {.number = *keep, .fd = *keep};
@@ -501,8 +527,8 @@ static int plan_keep(struct plan *plan, const struct stage_row *row, const int *
 	return 0;
 }
 
-int spawn_listed(enum stage_id id, const char *const *argv, const char *const *env, const int stdio[3],
-		 const int *keep, struct child *child, struct error *err)
+int spawn_listed(enum stage_id id, const char *const *argv, const char *const *env,
+		 const int stdio[3], const int *keep, struct child *child, struct error *err)
 {
 	const struct stage_row *row = stage_row(id);
 	const char *const *listed = row->children;
@@ -513,7 +539,8 @@ int spawn_listed(enum stage_id id, const char *const *argv, const char *const *e
 	while (*listed && strcmp(*listed, argv[0]) != 0)
 		listed++;
 	if (!*listed)
-		return error_set(err, ERROR_FAILED, "%s is not among the children of the row %s", argv[0],
+		return error_set(err, ERROR_FAILED,
+				 "%s is not among the children of the row %s", argv[0],
 				 row->name);
 	path = spawn_find(argv[0], env, err);
 	if (!path)

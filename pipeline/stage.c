@@ -28,8 +28,9 @@
 #define PATHS_MOST 256 /* of one job */
 
 #ifdef AGENT_SANITIZED
-/* The leak checker traces its own process, which a non-dumpable one under our filter does not allow. The
- * symbolizer is a program of its own. Here and not in the environment, which is the row's alone. */
+/* The leak checker traces its own process, which a non-dumpable one under our filter does not
+ * allow. The symbolizer is a program of its own. Here and not in the environment, which is the
+ * row's alone. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -37,7 +38,8 @@ const char *__asan_default_options(void)
 }
 #endif
 
-/* ---- (1) what was inherited is exactly the row's ------------------------------------------------ */
+/* ---- (1) what was inherited is exactly the row's
+ * ------------------------------------------------ */
 
 static const char *base_name(const char *path)
 {
@@ -72,14 +74,15 @@ static int check_environment(const struct stage_row *row, char **env, struct err
 			if (strncmp(*have, want->name, len) != 0 || (*have)[len] != '=')
 				continue;
 			if (strcmp(*have + len + 1, want->value) != 0)
-				return error_set(err, ERROR_ISOLATION,
-						 "environment: %s is not the value of the row %s",
-						 want->name, row->name);
+				return error_set(
+				    err, ERROR_ISOLATION,
+				    "environment: %s is not the value of the row %s",
+				    want->name, row->name);
 			found++;
 		}
 		if (found != 1)
-			return error_set(err, ERROR_ISOLATION, "environment: %s is not there once",
-					 want->name);
+			return error_set(err, ERROR_ISOLATION,
+					 "environment: %s is not there once", want->name);
 	}
 	for (char **have = env; *have; have++) {
 		size_t len = strcspn(*have, "="), i = 0;
@@ -88,7 +91,8 @@ static int check_environment(const struct stage_row *row, char **env, struct err
 					    strncmp(row->env[i].name, *have, len) != 0))
 			i++;
 		if (!row->env[i].name)
-			return error_set(err, ERROR_ISOLATION, "environment: %.*s is not in the row %s",
+			return error_set(err, ERROR_ISOLATION,
+					 "environment: %.*s is not in the row %s",
 					 (int)(len > 64 ? 64 : len), *have, row->name);
 	}
 	return 0;
@@ -117,12 +121,13 @@ static int check_each_descriptor(const struct stage_row *row, struct error *err)
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		fd = atoi(entry->d_name);
+		fd = (int)strtol(entry->d_name, NULL, 10);
 		if (fd <= STDERR_FILENO || fd == own)
 			continue;
 		if (!row_has_fd(row, fd))
 			result = error_set(err, ERROR_ISOLATION,
-					   "descriptor %d is open but not in the row %s", fd, row->name);
+					   "descriptor %d is open but not in the row %s", fd,
+					   row->name);
 		else if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			result = error_errno(err, ERROR_ISOLATION, errno, "descriptor %d", fd);
 	}
@@ -132,15 +137,18 @@ static int check_each_descriptor(const struct stage_row *row, struct error *err)
 
 static int check_descriptors(const struct stage_row *row, struct error *err)
 {
-	static const int needed[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, FD_CONTROL, FD_JOB};
+	static const int needed[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, FD_CONTROL,
+				     FD_JOB};
 
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
 		if (fcntl(needed[i], F_GETFD) < 0)
-			return error_set(err, ERROR_ISOLATION, "descriptor %d is not open", needed[i]);
+			return error_set(err, ERROR_ISOLATION, "descriptor %d is not open",
+					 needed[i]);
 	return check_each_descriptor(row, err);
 }
 
-/* ---- (3) the row as a policy -------------------------------------------------------------------- */
+/* ---- (3) the row as a policy
+ * -------------------------------------------------------------------- */
 
 struct path_list {
 	struct restrict_path *items; /* owned */
@@ -152,25 +160,29 @@ static void path_list_release(struct path_list *list)
 	free(list->items);
 }
 
-static int path_list_add(struct path_list *list, const char *path, enum path_use use, struct error *err)
+static int path_list_add(struct path_list *list, const char *path, enum path_use use,
+			 struct error *err)
 {
 	static const enum restrict_access access[] = {[PATH_READ] = RESTRICT_READ,
 						      [PATH_WRITE] = RESTRICT_WRITE,
 						      [PATH_EXECUTE] = RESTRICT_EXECUTE};
 
 	if (!path || path[0] != '/')
-		return error_set(err, ERROR_ISOLATION, "the job has a path that is not absolute");
+		return error_set(err, ERROR_ISOLATION,
+				 "the job has a path that is not absolute");
 	if (strcmp(path, "/") == 0)
 		return error_set(err, ERROR_ISOLATION, "the job names / as a path");
 	if (list->count == PATHS_MOST)
-		return error_set(err, ERROR_ISOLATION, "the job has more than %d paths", PATHS_MOST);
-	list->items[list->count++] = (struct restrict_path){.path = path, .access = access[use]};
+		return error_set(err, ERROR_ISOLATION, "the job has more than %d paths",
+				 PATHS_MOST);
+	list->items[list->count++] =
+	    (struct restrict_path){.path = path, .access = access[use]};
 	return 0;
 }
 
 /* "{key}": the job's path or paths of that name. */
-static int add_job_paths(struct path_list *list, const struct json *paths, const struct stage_path *row,
-			 struct error *err)
+static int add_job_paths(struct path_list *list, const struct json *paths,
+			 const struct stage_path *row, struct error *err)
 {
 	char key[64];
 	const struct json *node;
@@ -183,7 +195,8 @@ static int add_job_paths(struct path_list *list, const struct json *paths, const
 	if (js_is_string(node))
 		return path_list_add(list, js_text(node), row->use, err);
 	if (!js_is_array(node))
-		return error_set(err, ERROR_ISOLATION, "the job's path \"%s\" is no string or list", key);
+		return error_set(err, ERROR_ISOLATION,
+				 "the job's path \"%s\" is no string or list", key);
 	for (size_t i = 0; result == 0 && i < js_len(node); i++)
 		result = path_list_add(list, js_text(js_at(node, i)), row->use, err);
 	return result;
@@ -195,13 +208,15 @@ static int make_paths(const struct stage *stage, struct path_list *list, struct 
 	int result = 0;
 
 	list->items = mem_calloc(PATHS_MOST, sizeof(list->items[0]));
-	for (const struct stage_path *path = stage->row->paths; result == 0 && path->name; path++)
+	for (const struct stage_path *path = stage->row->paths; result == 0 && path->name;
+	     path++)
 		result = path->name[0] == '{' ? add_job_paths(list, paths, path, err)
 					      : path_list_add(list, path->name, path->use, err);
 	return result;
 }
 
-static int filter_of(const struct stage_row *row, enum restrict_filter *filter, struct error *err)
+static int filter_of(const struct stage_row *row, enum restrict_filter *filter,
+		     struct error *err)
 {
 	switch (row->filter) {
 	case FILTER_QUIET:
@@ -227,6 +242,7 @@ static int stage_restrict(const struct stage *stage, struct error *err)
 	    .new_net = row->net != NET_HOST,
 	    .loopback_up = row->net == NET_LOOPBACK,
 	    .user_entry = row->needs_user,
+	    .own_root = row->filter == FILTER_LAUNCHER,
 	    .uid = STAGE_UID_BASE + stage_id_of(row),
 	    .keep_read = row->reads_any_owner,
 	    .data_mib = row->data_bytes_mib,
@@ -244,11 +260,13 @@ static int stage_restrict(const struct stage *stage, struct error *err)
 	return restrict_self(&policy, err);
 }
 
-/* ---- the life ------------------------------------------------------------------------------------ */
+/* ---- the life
+ * ------------------------------------------------------------------------------------ */
 
 static void say(const char *program, const struct error *err)
 {
-	dprintf(STDERR_FILENO, "%s: %s%s%s\n", program, err->message, err->next[0] ? "; " : "", err->next);
+	dprintf(STDERR_FILENO, "%s: %s%s%s\n", program, err->message, err->next[0] ? "; " : "",
+		err->next);
 }
 
 /* Any failure before run is one of isolation, whatever kind the failing part gave it. */
@@ -263,7 +281,8 @@ static int start(struct stage *stage, stage_prestart_fn *prestart, struct error 
 {
 	int result = 0;
 
-	/* The job is the supervisor's own words, sealed, and names the paths that Landlock leaves. */
+	/* The job is the supervisor's own words, sealed, and names the paths that Landlock
+	 * leaves. */
 	stage->job = js_read_fd(FD_JOB, JOB_MAX, "job", err);
 	if (!stage->job)
 		return err->kind;

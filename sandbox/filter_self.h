@@ -1,5 +1,6 @@
-/* The value that gen_filters.c writes where a filter must compare with the process's own id; restrict.c
- * replaces it before it installs the filter. Larger than any process id (pid_max is 2^22). */
+/* The value that gen_filters.c writes where a filter must compare with the process's own id;
+ * restrict.c replaces it before it installs the filter. Larger than any process id (pid_max is
+ * 2^22). */
 #ifndef SANDBOX_FILTER_SELF_H
 #define SANDBOX_FILTER_SELF_H
 

@@ -1,10 +1,10 @@
 /*
  * See restrict.h. Everything here narrows; nothing can be undone by the process after.
  *
- * Two ways to the same place: as root (really root: the row's uid is mapped) the process takes an empty
- * network namespace and a uid of its own; as a user it makes a user namespace with an identity map,
- * because only that gives a user an empty network namespace. Root without the wanted uid or the
- * capabilities, as inside a container, goes the user's way.
+ * Two ways to the same place: as root (really root: the row's uid is mapped) the process takes
+ * an empty network namespace and a uid of its own; as a user it makes a user namespace with an
+ * identity map, because only that gives a user an empty network namespace. Root without the
+ * wanted uid or the capabilities, as inside a container, goes the user's way.
  *
  * Must not: look at input, print, keep a right for later.
  */
@@ -35,11 +35,13 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "sandbox/filter_self.h"
+#include "sandbox/own_root.h"
 #include "sandbox/user_entry.h"
 
 #include "filters.h" /* made by gen_filters.c */
 
-/* ---- Landlock: linux/landlock.h up to ABI 7 (the floor's header is older) ------------------------ */
+/* ---- Landlock: linux/landlock.h up to ABI 7 (the floor's header is older)
+ * ------------------------ */
 
 #define LANDLOCK_ABI_NEWEST 7
 #define LANDLOCK_CREATE_RULESET_VERSION_FLAG 1u
@@ -56,13 +58,13 @@
 #define FS_MAKE_REG (1ull << 8)
 #define FS_MAKE_SOCK (1ull << 9)
 #define FS_MAKE_SYM (1ull << 12)
-#define FS_REFER (1ull << 13)    /* ABI 2 */
-#define FS_TRUNCATE (1ull << 14) /* ABI 3 */
+#define FS_REFER (1ull << 13)	  /* ABI 2 */
+#define FS_TRUNCATE (1ull << 14)  /* ABI 3 */
 #define FS_IOCTL_DEV (1ull << 15) /* ABI 5 */
 #define FS_ABI1_ALL ((1ull << 13) - 1)
 
-#define NET_BIND_TCP (1ull << 0)    /* ABI 4 */
-#define NET_CONNECT_TCP (1ull << 1) /* ABI 4 */
+#define NET_BIND_TCP (1ull << 0)	/* ABI 4 */
+#define NET_CONNECT_TCP (1ull << 1)	/* ABI 4 */
 #define SCOPE_ABSTRACT_UNIX (1ull << 0) /* ABI 6 */
 #define SCOPE_SIGNAL (1ull << 1)	/* ABI 6 */
 
@@ -79,18 +81,20 @@ struct path_beneath_attr {
 	int32_t parent_fd;
 } __attribute__((packed));
 
-/* MAKE_CHAR: an overlay whiteout (the filter admits no other node). MAKE_SOCK: ssh-agent's socket. */
+/* MAKE_CHAR: an overlay whiteout (the filter admits no other node). MAKE_SOCK: ssh-agent's
+ * socket. */
 static const uint64_t access_bits[] = {
     [RESTRICT_READ] = FS_READ_FILE | FS_READ_DIR,
-    [RESTRICT_WRITE] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE |
-		       FS_MAKE_CHAR | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_SYM |
-		       FS_REFER | FS_TRUNCATE,
+    [RESTRICT_WRITE] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_REMOVE_DIR |
+		       FS_REMOVE_FILE | FS_MAKE_CHAR | FS_MAKE_DIR | FS_MAKE_REG |
+		       FS_MAKE_SOCK | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE,
     [RESTRICT_EXECUTE] = FS_READ_FILE | FS_READ_DIR | FS_EXECUTE,
 };
 
 static int landlock_abi(struct error *err)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION_FLAG);
+	long abi =
+	    syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION_FLAG);
 
 	if (abi >= 1)
 		return (int)abi;
@@ -105,7 +109,8 @@ static int landlock_abi(struct error *err)
 	return ERROR_ISOLATION;
 }
 
-static void landlock_handled(const struct restrict_policy *policy, int abi, struct ruleset_attr *attr)
+static void landlock_handled(const struct restrict_policy *policy, int abi,
+			     struct ruleset_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->handled_access_fs = FS_ABI1_ALL | (abi >= 2 ? FS_REFER : 0) |
@@ -124,7 +129,8 @@ static int landlock_add(int ruleset, const struct restrict_path *path, uint64_t 
 	struct stat st;
 
 	if (fd < 0) {
-		/* What cannot be reached now cannot be reached later: leaving it out grants nothing. */
+		/* What cannot be reached now cannot be reached later: leaving it out grants
+		 * nothing. */
 		if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
 			return 0;
 		return error_errno(err, ERROR_ISOLATION, errno, "Landlock: %s", path->path);
@@ -135,15 +141,19 @@ static int landlock_add(int ruleset, const struct restrict_path *path, uint64_t 
 	if (!S_ISDIR(st.st_mode))
 		rule.allowed_access &= FS_OF_FILES;
 	rule.parent_fd = fd;
-	if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH_TYPE, &rule, 0) < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "Landlock: rule for %s", path->path);
+	if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH_TYPE, &rule, 0) <
+	    0)
+		return error_errno(err, ERROR_ISOLATION, errno, "Landlock: rule for %s",
+				   path->path);
 	return 0;
 }
 
 /*
- * Makes the ruleset while the process can still open the paths. *ruleset is closed by the caller.
+ * Makes the ruleset while the process can still open the paths. *ruleset is closed by the
+ * caller.
  */
-static int landlock_prepare(const struct restrict_policy *policy, int *ruleset, struct error *err)
+static int landlock_prepare(const struct restrict_policy *policy, int *ruleset,
+			    struct error *err)
 {
 	int fd AUTO_FD = -1, abi = landlock_abi(err), result;
 	struct ruleset_attr attr;
@@ -158,7 +168,8 @@ static int landlock_prepare(const struct restrict_policy *policy, int *ruleset, 
 	size = sizeof(attr);
 	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (fd < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "Landlock: ruleset of ABI %d", abi);
+		return error_errno(err, ERROR_ISOLATION, errno, "Landlock: ruleset of ABI %d",
+				   abi);
 	for (size_t i = 0; i < policy->path_count; i++) {
 		result = landlock_add(fd, &policy->paths[i], attr.handled_access_fs, err);
 		if (result < 0)
@@ -168,7 +179,8 @@ static int landlock_prepare(const struct restrict_policy *policy, int *ruleset, 
 	return 0;
 }
 
-/* ---- rlimits ------------------------------------------------------------------------------------- */
+/* ---- rlimits
+ * ------------------------------------------------------------------------------------- */
 
 static int lower_limit(int resource, rlim_t wanted, const char *name, struct error *err)
 {
@@ -191,7 +203,8 @@ static int set_limits(const struct restrict_policy *policy, struct error *err)
 	if (result == 0 && policy->nofile)
 		result = lower_limit(RLIMIT_NOFILE, policy->nofile, "NOFILE", err);
 	if (result == 0 && policy->file_mib)
-		result = lower_limit(RLIMIT_FSIZE, (rlim_t)policy->file_mib << 20, "FSIZE", err);
+		result =
+		    lower_limit(RLIMIT_FSIZE, (rlim_t)policy->file_mib << 20, "FSIZE", err);
 #ifndef AGENT_SANITIZED /* the sanitizers' shadow memory is terabytes of private mappings */
 	if (result == 0 && policy->data_mib)
 		result = lower_limit(RLIMIT_DATA, (rlim_t)policy->data_mib << 20, "DATA", err);
@@ -199,7 +212,8 @@ static int set_limits(const struct restrict_policy *policy, struct error *err)
 	return result;
 }
 
-/* ---- identity and network -------------------------------------------------------------------------- */
+/* ---- identity and network
+ * -------------------------------------------------------------------------- */
 
 /* Whether uid_map or gid_map of our user namespace covers id. */
 static bool id_is_mapped(const char *map, unsigned long id)
@@ -215,8 +229,8 @@ static bool id_is_mapped(const char *map, unsigned long id)
 		unsigned long inside, outside, count;
 
 		*end = '\0';
-		if (sscanf(line, "%lu %lu %lu", &inside, &outside, &count) == 3 && id >= inside &&
-		    id - inside < count)
+		if (sscanf(line, "%lu %lu %lu", &inside, &outside, &count) == 3 &&
+		    id >= inside && id - inside < count)
 			return true;
 	}
 	return false;
@@ -228,14 +242,16 @@ static int write_proc(const char *path, const char *text, struct error *err)
 
 	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) {
 		error_errno(err, ERROR_ISOLATION, errno, "user namespace: %s", path);
-		return error_next(err, "allow user namespaces: sysctl "
-				       "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or an "
-				       "AppArmor profile with \"userns,\" for these programs");
+		return error_next(
+		    err, "allow user namespaces: sysctl "
+			 "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or an "
+			 "AppArmor profile with \"userns,\" for these programs");
 	}
 	return 0;
 }
 
-/* As a user: a user namespace that maps us to ourselves, and in it an empty network namespace. */
+/* As a user: a user namespace that maps us to ourselves, and in it an empty network namespace.
+ */
 static int enter_user_net(struct error *err)
 {
 	char map[64];
@@ -245,10 +261,11 @@ static int enter_user_net(struct error *err)
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
 		error_errno(err, ERROR_ISOLATION, errno, "user and network namespace");
-		return error_next(err, "allow user namespaces: sysctl user.max_user_namespaces, "
-				       "kernel.unprivileged_userns_clone=1 (Debian), "
-				       "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in a "
-				       "container, allow unshare in its seccomp profile");
+		return error_next(
+		    err, "allow user namespaces: sysctl user.max_user_namespaces, "
+			 "kernel.unprivileged_userns_clone=1 (Debian), "
+			 "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in a "
+			 "container, allow unshare in its seccomp profile");
 	}
 	snprintf(map, sizeof(map), "%u %u 1\n", uid, uid);
 	result = write_proc("/proc/self/uid_map", map, err);
@@ -268,10 +285,12 @@ static int loopback_up(struct error *err)
 	memset(&request, 0, sizeof(request));
 	memcpy(request.ifr_name, "lo", sizeof("lo"));
 	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "loopback of the network namespace");
+		return error_errno(err, ERROR_ISOLATION, errno,
+				   "loopback of the network namespace");
 	request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
 	if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "loopback of the network namespace");
+		return error_errno(err, ERROR_ISOLATION, errno,
+				   "loopback of the network namespace");
 	return 0;
 }
 
@@ -299,7 +318,8 @@ static int user_entry(const struct restrict_policy *policy, bool as_root, struct
 	return user_entry_make(geteuid(), getegid(), err);
 }
 
-/* ---- capabilities ------------------------------------------------------------------------------------ */
+/* ---- capabilities
+ * ------------------------------------------------------------------------------------ */
 
 static int set_capabilities(uint64_t permitted, uint64_t inheritable, struct error *err)
 {
@@ -325,7 +345,8 @@ static uint64_t permitted_capabilities(void)
 	return data[0].permitted | (uint64_t)data[1].permitted << 32;
 }
 
-/* Where CAP_SETPCAP is held: no exec, no uid change gives a capability back. Else there is none to drop. */
+/* Where CAP_SETPCAP is held: no exec, no uid change gives a capability back. Else there is none
+ * to drop. */
 static int close_capability_ways(uint64_t kept, struct error *err)
 {
 	unsigned bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
@@ -340,7 +361,8 @@ static int close_capability_ways(uint64_t kept, struct error *err)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
 			if (errno == EINVAL)
 				break; /* past the last capability of this kernel */
-			return error_errno(err, ERROR_ISOLATION, errno, "capability bounding set");
+			return error_errno(err, ERROR_ISOLATION, errno,
+					   "capability bounding set");
 		}
 	}
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
@@ -382,11 +404,13 @@ static int drop_power(const struct restrict_policy *policy, bool as_root, struct
 	return result;
 }
 
-/* ---- seccomp ---------------------------------------------------------------------------------------- */
+/* ---- seccomp
+ * ---------------------------------------------------------------------------------------- */
 
 #define FILTER_LONGEST 2048
 
-static int install_filter(const struct sock_filter *filter, size_t len, bool has_self, struct error *err)
+static int install_filter(const struct sock_filter *filter, size_t len, bool has_self,
+			  struct error *err)
 {
 	struct sock_filter code[FILTER_LONGEST];
 	struct sock_fprog program = {.len = (unsigned short)len, .filter = code};
@@ -402,10 +426,12 @@ static int install_filter(const struct sock_filter *filter, size_t len, bool has
 		marks++;
 	}
 	if (has_self != (marks > 0))
-		return error_set(err, ERROR_ISOLATION, "seccomp: filter without its own process id");
+		return error_set(err, ERROR_ISOLATION,
+				 "seccomp: filter without its own process id");
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0) {
 		error_errno(err, ERROR_ISOLATION, errno, "seccomp filter");
-		return error_next(err, "use a kernel that is built with CONFIG_SECCOMP_FILTER=y");
+		return error_next(err,
+				  "use a kernel that is built with CONFIG_SECCOMP_FILTER=y");
 	}
 	return 0;
 }
@@ -419,8 +445,8 @@ static int seccomp_self(const struct restrict_policy *policy, struct error *err)
 	switch (policy->filter) {
 	case RESTRICT_QUIET:
 		if (writes)
-			return install_filter(filter_quiet_writes, ARRAY_LEN(filter_quiet_writes), true,
-					      err);
+			return install_filter(filter_quiet_writes,
+					      ARRAY_LEN(filter_quiet_writes), true, err);
 		return install_filter(filter_quiet, ARRAY_LEN(filter_quiet), true, err);
 	case RESTRICT_PUMP:
 		return install_filter(filter_pump, ARRAY_LEN(filter_pump), true, err);
@@ -430,7 +456,8 @@ static int seccomp_self(const struct restrict_policy *policy, struct error *err)
 	return error_set(err, ERROR_ISOLATION, "seccomp: no such filter");
 }
 
-/* ---- the call ---------------------------------------------------------------------------------------- */
+/* ---- the call
+ * ---------------------------------------------------------------------------------------- */
 
 /* A change of uid clears the signal that ends us with our parent: set it again. */
 static int keep_parent(int death_signal, pid_t parent, struct error *err)
@@ -468,6 +495,8 @@ int restrict_self(const struct restrict_policy *policy, struct error *err)
 		result = enter_net(policy, as_root, err);
 	if (result == 0)
 		result = user_entry(policy, as_root, err);
+	if (result == 0 && policy->own_root)
+		result = own_root_enter(policy->paths, policy->path_count, err);
 	/* After what the entry lies over, before the uid that may not open all paths. */
 	if (result == 0)
 		result = landlock_prepare(policy, &ruleset, err);

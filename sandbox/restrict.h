@@ -26,6 +26,7 @@ struct restrict_policy {
 	bool loopback_up;  /* and bring its loopback up */
 	bool user_entry;   /* where /etc/passwd does not have the uid: put a file with just that entry over it, in a
 			      mount namespace of the process's own */
+	bool own_root;     /* see nothing but the paths (sandbox/own_root.h): for rows that may use unix sockets */
 	uid_t uid;         /* when started by root: run as this uid and gid */
 	bool keep_read;    /* when started by root: keep CAP_DAC_READ_SEARCH (ambient, for children too) */
 	const struct restrict_path *paths; /* Landlock: everything else is out of reach */

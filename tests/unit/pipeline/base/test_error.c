@@ -1,4 +1,5 @@
-/* Errors as values: messages are escaped and cut, contexts go in front, each kind has one status. */
+/* Errors as values: messages are escaped and cut, contexts go in front, each kind has one
+ * status. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,8 @@ static void error_set_foreign_text_is_escaped(void **state)
 	struct error err = {.kind = ERROR_NONE, .next = "old"};
 
 	(void)state;
-	assert_int_equal(error_set(&err, ERROR_USAGE, "bad name %s", "a\x1b[31m\nb"), ERROR_USAGE);
+	assert_int_equal(error_set(&err, ERROR_USAGE, "bad name %s", "a\x1b[31m\nb"),
+			 ERROR_USAGE);
 	assert_int_equal(err.kind, ERROR_USAGE);
 	assert_string_equal(err.message, "bad name a\\x1b[31m\\nb");
 	assert_string_equal(err.next, "");
@@ -95,8 +97,9 @@ static void error_wrap_many_times_stays_whole(void **state)
 
 static void error_status_is_one_to_one(void **state)
 {
-	static const int kinds[] = {ERROR_NO,	 ERROR_USAGE,	  ERROR_SKIPPED,    ERROR_FAILED,
-				    ERROR_LATER, ERROR_ISOLATION, ERROR_INTERRUPTED};
+	static const int kinds[] = {ERROR_NO,	      ERROR_USAGE, ERROR_SKIPPED,
+				    ERROR_FAILED,     ERROR_LATER, ERROR_ISOLATION,
+				    ERROR_INTERRUPTED};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -1,5 +1,5 @@
-/* Descriptors: capped reads, no way out of a directory, sealed memory, files whole or not at all, trees
- * that want not to be removed. */
+/* Descriptors: capped reads, no way out of a directory, sealed memory, files whole or not at
+ * all, trees that want not to be removed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static int place_make(void **state)
 	struct place *place = mem_calloc(1, sizeof(*place));
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(place->path, sizeof(place->path), "%s/fdio-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	snprintf(place->path, sizeof(place->path), "%s/fdio-XXXXXX",
+		 tmp && strlen(tmp) < 40 ? tmp : "/tmp");
 	if (!mkdtemp(place->path))
 		return -1;
 	place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,7 +132,12 @@ static void memfd_sealed_cannot_be_changed(void **state)
 static void open_beneath_no_way_out(void **state)
 {
 	struct place *place = *state;
-	static const char *const ways[] = {"../x", "/etc/passwd", "link", "dirlink/passwd", "in/../../x", "up",
+	static const char *const ways[] = {"../x",
+					   "/etc/passwd",
+					   "link",
+					   "dirlink/passwd",
+					   "in/../../x",
+					   "up",
 					   "/proc/self/root/etc/passwd"};
 	int fd AUTO_FD = -1;
 
@@ -180,7 +186,8 @@ static void replace_file_failure_leaves_the_old_one(void **state)
 	none.rlim_max = old.rlim_max;
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &none);
-	assert_int_equal(fd_replace_file(place->fd, "f", "new and long", 12, 0600, &err), ERROR_FAILED);
+	assert_int_equal(fd_replace_file(place->fd, "f", "new and long", 12, 0600, &err),
+			 ERROR_FAILED);
 	setrlimit(RLIMIT_FSIZE, &old);
 	signal(SIGXFSZ, SIG_DFL);
 	strbuf_init(&buf, 100);

@@ -24,10 +24,22 @@ static struct json *parse(const char *text)
 
 static void parse_malformed_is_refused_with_a_line(void **state)
 {
-	static const char *const bad[] = {"",	       "{",		  "{\"a\":1}x",	   "{\"a\":1,\"a\":2}",
-					  "[1,]",      "{'a':1}",	  "nul",	   "{\"a\":01}",
-					  "\"text\"",  "[\"\x80\"]",	  "[\"\\ud800\"]", "[1e999]",
-					  "[NaN]",     "[\"a\nb\"]",	  "{\"a\" 1}",	   "[\"\\u0000\"]",
+	static const char *const bad[] = {"",
+					  "{",
+					  "{\"a\":1}x",
+					  "{\"a\":1,\"a\":2}",
+					  "[1,]",
+					  "{'a':1}",
+					  "nul",
+					  "{\"a\":01}",
+					  "\"text\"",
+					  "[\"\x80\"]",
+					  "[\"\\ud800\"]",
+					  "[1e999]",
+					  "[NaN]",
+					  "[\"a\nb\"]",
+					  "{\"a\" 1}",
+					  "[\"\\u0000\"]",
 					  "[99999999999999999999]"};
 
 	(void)state;
@@ -78,7 +90,8 @@ static void read_fd_leaves_the_position(void **state)
 
 static void getters_wrong_shape_gives_fallback(void **state)
 {
-	struct json *doc AUTO_JSON = parse("{\"s\":\"x\",\"i\":3,\"b\":true,\"n\":null,\"a\":[1],\"r\":1.5}");
+	struct json *doc AUTO_JSON =
+	    parse("{\"s\":\"x\",\"i\":3,\"b\":true,\"n\":null,\"a\":[1],\"r\":1.5}");
 
 	(void)state;
 	assert_string_equal(js_str(doc, "s", "-"), "x");
@@ -144,8 +157,11 @@ static void bytes_text_or_not_come_back(void **state)
 
 static void bytes_ambiguous_or_too_large_are_refused(void **state)
 {
-	static const char *const bad[] = {"{\"c\":\"x\",\"c_base64\":\"eA==\"}", "{\"c_base64\":\"e\"}", "{}",
-					  "{\"c\":5}", "{\"c\":\"too long for it\"}",
+	static const char *const bad[] = {"{\"c\":\"x\",\"c_base64\":\"eA==\"}",
+					  "{\"c_base64\":\"e\"}",
+					  "{}",
+					  "{\"c\":5}",
+					  "{\"c\":\"too long for it\"}",
 					  "{\"c_base64\":\"dG9vIGxvbmcgZm9yIGl0\"}"};
 
 	(void)state;
@@ -163,7 +179,8 @@ static void bytes_ambiguous_or_too_large_are_refused(void **state)
 static void check_keys_unknown_is_named(void **state)
 {
 	static const char *const allowed[] = {"a", "b", NULL};
-	struct json *good AUTO_JSON = parse("{\"a\":1}"), *bad AUTO_JSON = parse("{\"a\":1,\"zz\":2}");
+	struct json *good AUTO_JSON = parse("{\"a\":1}"),
+			  *bad AUTO_JSON = parse("{\"a\":1,\"zz\":2}");
 	struct json *list AUTO_JSON = parse("[]");
 	struct error err;
 
@@ -189,7 +206,8 @@ static void check_kind_other_kind_or_version_is_refused(void **state)
 
 static void set_replaces_and_format_is_compact(void **state)
 {
-	struct json *doc AUTO_JSON = js_object_new(), *list = js_array_new(), *copy AUTO_JSON = NULL;
+	struct json *doc AUTO_JSON = js_object_new(), *list = js_array_new(),
+			 *copy AUTO_JSON = NULL;
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
 
 	(void)state;
@@ -204,7 +222,8 @@ static void set_replaces_and_format_is_compact(void **state)
 	js_set_int(doc, "later", 1);
 	strbuf_init(&out, 1000);
 	js_format(copy, &out);
-	assert_string_equal(out.data, "{\"a\":null,\"l\":[\"x\xef\xbf\xbdy\",\"a\xef\xbf\xbd" "b\"]}");
+	assert_string_equal(out.data, "{\"a\":null,\"l\":[\"x\xef\xbf\xbdy\",\"a\xef\xbf\xbd"
+				      "b\"]}");
 }
 
 static void next_walks_each_member_once(void **state)

@@ -18,7 +18,8 @@ static void sha256_known_vectors(void **state)
 	    {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 	    {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
 	     "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-	    {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqr"
+	    {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqk"
+	     "lmnopqr"
 	     "lmnopqrsmnopqrstnopqrstu",
 	     "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
 	};
@@ -44,7 +45,8 @@ static void sha256_million_a(void **state)
 		sha256_add(&hash, block, sizeof(block));
 	sha256_done(&hash, digest);
 	text_hex(hex, digest, sizeof(digest));
-	assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+	assert_string_equal(hex,
+			    "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 static void sha256_split_anywhere_is_the_same(void **state)

@@ -19,7 +19,8 @@ static void utf8_valid_forms_are_taken(void **state)
 	(void)state;
 	assert_true(IS_UTF8(""));
 	assert_true(IS_UTF8("plain\0with NUL"));
-	assert_true(IS_UTF8("\xc2\x80 \xdf\xbf \xe0\xa0\x80 \xef\xbf\xbf \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"));
+	assert_true(IS_UTF8(
+	    "\xc2\x80 \xdf\xbf \xe0\xa0\x80 \xef\xbf\xbf \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"));
 	assert_true(IS_UTF8("\xed\x9f\xbf\xee\x80\x80"));
 }
 
@@ -27,24 +28,24 @@ static void utf8_malformed_forms_are_refused(void **state)
 {
 	(void)state;
 	assert_false(IS_UTF8("\x80"));
-	assert_false(IS_UTF8("\xc0\xaf"));	   /* overlong '/' */
+	assert_false(IS_UTF8("\xc0\xaf")); /* overlong '/' */
 	assert_false(IS_UTF8("\xc1\xbf"));
-	assert_false(IS_UTF8("\xe0\x80\xaf"));	   /* overlong */
+	assert_false(IS_UTF8("\xe0\x80\xaf")); /* overlong */
 	assert_false(IS_UTF8("\xe0\x9f\xbf"));
 	assert_false(IS_UTF8("\xf0\x8f\xbf\xbf")); /* overlong */
 	assert_false(IS_UTF8("\xed\xa0\x80"));	   /* surrogate */
 	assert_false(IS_UTF8("\xf4\x90\x80\x80")); /* above U+10FFFF */
 	assert_false(IS_UTF8("\xf5\x80\x80\x80"));
 	assert_false(IS_UTF8("\xff"));
-	assert_false(IS_UTF8("a\xe2\x82"));	   /* cut */
+	assert_false(IS_UTF8("a\xe2\x82")); /* cut */
 	assert_false(IS_UTF8("\xe2(\xa1"));
 }
 
 static void unsafe_controls_and_invisible_are_named(void **state)
 {
-	static const unsigned unsafe[] = {0,	  7,	  0x1b,	  '\r',	  0x7f,	  0x85,	  0x9b,	  0xad,
-					  0x200b, 0x200e, 0x202a, 0x202e, 0x2028, 0x2066, 0x2069, 0xfeff,
-					  0xfe0f, 0xe0001, 0xe0041, 0x3164};
+	static const unsigned unsafe[] = {
+	    0,	    7,	    0x1b,   '\r',   0x7f,   0x85,   0x9b,   0xad,    0x200b,  0x200e,
+	    0x202a, 0x202e, 0x2028, 0x2066, 0x2069, 0xfeff, 0xfe0f, 0xe0001, 0xe0041, 0x3164};
 	static const unsigned safe[] = {'\t', '\n', ' ', 'a', 0xe4, 0x20ac, 0x4e2d, 0x1f600};
 
 	(void)state;
@@ -67,7 +68,8 @@ static void escape_one_line_of_anything(void **state)
 
 static void escape_short_place_cuts_between_characters(void **state)
 {
-	static const char text[] = "ab\xe2\x82\xac\x1b" "cdefgh\xe2\x80\xae";
+	static const char text[] = "ab\xe2\x82\xac\x1b"
+				   "cdefgh\xe2\x80\xae";
 
 	(void)state;
 	for (size_t size = 1; size < 40; size++) {
@@ -109,7 +111,8 @@ static void to_utf8_replaces_what_is_not(void **state)
 	(void)state;
 	strbuf_init(&out, 1000);
 	text_to_utf8(&out, "a\0b\xff\xc3\xa4\xe2\x82", 8);
-	assert_string_equal(out.data, "a\xef\xbf\xbd" "b\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\xef\xbf\xbd");
+	assert_string_equal(out.data, "a\xef\xbf\xbd"
+				      "b\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\xef\xbf\xbd");
 	assert_true(text_is_utf8(out.data, out.len));
 }
 
@@ -152,8 +155,12 @@ static void hex_there_and_back(void **state)
 
 static void base64_vectors_of_rfc4648(void **state)
 {
-	static const char *const vectors[][2] = {{"", ""},	     {"f", "Zg=="},	    {"fo", "Zm8="},
-						 {"foo", "Zm9v"},    {"foob", "Zm9vYg=="},  {"fooba", "Zm9vYmE="},
+	static const char *const vectors[][2] = {{"", ""},
+						 {"f", "Zg=="},
+						 {"fo", "Zm8="},
+						 {"foo", "Zm9v"},
+						 {"foob", "Zm9vYg=="},
+						 {"fooba", "Zm9vYmE="},
 						 {"foobar", "Zm9vYmFy"}};
 
 	(void)state;
@@ -187,8 +194,9 @@ static void base64_all_bytes_come_back(void **state)
 
 static void unbase64_malformed_is_refused(void **state)
 {
-	static const char *const bad[] = {"Zg=",  "Zg",	  "Zg===", "=Zg=", "Z===", "Zg==Zg==", "Zh==",
-					  "Zm9=", "Zm-v", "Zm\nv", "Z m9", "====", "Zm9vZ=g="};
+	static const char *const bad[] = {"Zg=",      "Zg",   "Zg===",	 "=Zg=", "Z===",
+					  "Zg==Zg==", "Zh==", "Zm9=",	 "Zm-v", "Zm\nv",
+					  "Z m9",     "====", "Zm9vZ=g="};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -225,9 +233,20 @@ static void size_suffixes_and_limits(void **state)
 
 static void size_malformed_is_refused(void **state)
 {
-	static const char *const bad[] = {"",	"-1",  "+1",	" 1", "1 ",   "k",
-					  "1kk", "1x", "0x10", "1.5", "1k1", "99999999999999999999",
-					  "9007199254740993g", "101"};
+	static const char *const bad[] = {"",
+					  "-1",
+					  "+1",
+					  " 1",
+					  "1 ",
+					  "k",
+					  "1kk",
+					  "1x",
+					  "0x10",
+					  "1.5",
+					  "1k1",
+					  "99999999999999999999",
+					  "9007199254740993g",
+					  "101"};
 	long long value = -7;
 
 	(void)state;
@@ -254,7 +273,8 @@ static void words_quotes_and_blanks(void **state)
 {
 	(void)state;
 	words_are("make check", (const char *const[]){"make", "check", NULL});
-	words_are("  a\t'b c'\n\"d \\\" \\\\ \\n e\"f  ", (const char *const[]){"a", "b c", "d \" \\ \\n ef", NULL});
+	words_are("  a\t'b c'\n\"d \\\" \\\\ \\n e\"f  ",
+		  (const char *const[]){"a", "b c", "d \" \\ \\n ef", NULL});
 	words_are("'' \"\"", (const char *const[]){"", "", NULL});
 	words_are("a\\ b \\'c", (const char *const[]){"a b", "'c", NULL});
 	words_are("$(id) `id` a;b *", (const char *const[]){"$(id)", "`id`", "a;b", "*", NULL});
