@@ -1,0 +1,63 @@
+/*
+ * NAME
+ *	agent-jail - builds a jail and runs one command in it
+ *
+ * SYNOPSIS
+ *	agent-jail	(no arguments; everything comes on descriptors, see pipeline/fds.h)
+ *
+ * Reads the spec (FD_SPEC, sealed, from the supervisor) and the go (FD_GO, from the program
+ *that started it: which layers make the work tree). Writes the exit facts (FD_FACTS, straight
+ *to the supervisor), after nothing of the jail is alive any more. The payload gets FD_STDIN,
+ *FD_STDOUT and FD_STDERR and no other descriptor. Exits with 0, or with 125 when the payload
+ *was not started; without a go it exits quietly. The closing of FD_GO ends the jail at any
+ *time.
+ *
+ * SECURITY
+ *	Hostile inputs: the go, of which it takes names of layers only, resolved below the store
+ *and the run's directory without following links; everything that the payload does. The spec is
+ *trusted. Reach: started by root, it is root until it has made the mounts and the control
+ *group, and its helper is the payload's user from its first step; started by a user, it never
+ *has more than the user. A compromise of the payload yields the payload: an empty network, no
+ *capability, no file of the host but the listed read-only ones. A compromise of the starter
+ *yields a choice among layers of the store.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pipeline/exitcode.h"
+#include "sandbox/jail/outer.h"
+#ifdef AGENT_FAULTS
+#include "sandbox/jail/run.h"
+#endif
+
+/* The environment is empty, or what the stage table gives this row. */
+static int has_foreign_env(char **env)
+{
+	for (; *env; env++)
+		if (strcmp(*env, "LANG=C.UTF-8") != 0 && strcmp(*env, "TZ=UTC") != 0)
+			return 1;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *fault = NULL;
+
+#ifdef AGENT_FAULTS
+	/* Only in the program that the tests build: agent-jail-faults [STEP], or --list. */
+	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+		for (unsigned i = 0; i < STEP_COUNT; i++)
+			puts(step_name((enum jail_step)i));
+		return 0;
+	}
+	fault = argc == 2 ? argv[1] : NULL;
+	argc = 1;
+#endif
+	if (argc != 1 || has_foreign_env(environ)) {
+		fprintf(stderr, "%s: takes no arguments and no environment: agent starts it\n",
+			argc > 0 ? "agent-jail" : argv[0]);
+		return EXIT_ISOLATION;
+	}
+	return outer_main(fault);
+}

@@ -1,0 +1,629 @@
+/*
+ * gen_jail_filter - writes the payload's and the idle process's seccomp filters as constant BPF
+ *
+ * Runs at build time; agent-jail links no libseccomp. The argument checks are assembled here,
+ * because the kernel looks at the lower 32 bits of these arguments only and so must the
+ * compare; libseccomp resolves the names and builds the search tree behind them. What is not
+ * named here does not exist for the payload (ENOSYS), so that a C library falls back as on an
+ * older kernel. tests/unit/sandbox/test_jail_filter.c runs the result for every call.
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "the jail's filter has not been checked on this architecture"
+#endif
+
+/* Numbers from here on are the x32 ABI on x86-64, and no call anywhere else. */
+#define FOREIGN_ABI 0x40000000U
+
+static const char *const allowed[] = {
+    /* files */
+    "read",
+    "write",
+    "open",
+    "close",
+    "stat",
+    "fstat",
+    "lstat",
+    "lseek",
+    "pread64",
+    "pwrite64",
+    "readv",
+    "writev",
+    "preadv",
+    "pwritev",
+    "preadv2",
+    "pwritev2",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "openat",
+    "openat2",
+    "creat",
+    "close_range",
+    "dup",
+    "dup2",
+    "dup3",
+    "fcntl",
+    "flock",
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "sync_file_range",
+    "truncate",
+    "ftruncate",
+    "fallocate",
+    "fadvise64",
+    "readahead",
+    "getdents",
+    "getdents64",
+    "getcwd",
+    "chdir",
+    "fchdir",
+    "rename",
+    "renameat",
+    "renameat2",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
+    "link",
+    "linkat",
+    "unlink",
+    "unlinkat",
+    "symlink",
+    "symlinkat",
+    "readlink",
+    "readlinkat",
+    "mknod",
+    "mknodat",
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "chown",
+    "fchown",
+    "lchown",
+    "fchownat",
+    "umask",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "fstatfs",
+    "ustat",
+    "utime",
+    "utimes",
+    "utimensat",
+    "futimesat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "getxattr",
+    "lgetxattr",
+    "fgetxattr",
+    "listxattr",
+    "llistxattr",
+    "flistxattr",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "sendfile",
+    "copy_file_range",
+    "splice",
+    "tee",
+    "vmsplice",
+    "name_to_handle_at",
+    "ioctl",
+    /* waiting */
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_create",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "eventfd",
+    "eventfd2",
+    "signalfd",
+    "signalfd4",
+    "timerfd_create",
+    "timerfd_settime",
+    "timerfd_gettime",
+    "inotify_init",
+    "inotify_init1",
+    "inotify_add_watch",
+    "inotify_rm_watch",
+    "io_setup",
+    "io_destroy",
+    "io_submit",
+    "io_cancel",
+    "io_getevents",
+    "io_pgetevents",
+    /* memory */
+    "mmap",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "madvise",
+    "brk",
+    "msync",
+    "mincore",
+    "mlock",
+    "mlock2",
+    "munlock",
+    "mlockall",
+    "munlockall",
+    "memfd_create",
+    "remap_file_pages",
+    "pkey_mprotect",
+    "pkey_alloc",
+    "pkey_free",
+    "membarrier",
+    "mbind",
+    "set_mempolicy",
+    "get_mempolicy",
+    "move_pages",
+    "migrate_pages",
+    "process_madvise",
+    "process_mrelease",
+    /* processes */
+    "clone",
+    "fork",
+    "vfork",
+    "execve",
+    "execveat",
+    "exit",
+    "exit_group",
+    "wait4",
+    "waitid",
+    "getpid",
+    "getppid",
+    "gettid",
+    "getpgid",
+    "setpgid",
+    "getpgrp",
+    "setsid",
+    "getsid",
+    "kill",
+    "tkill",
+    "tgkill",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "prctl",
+    "arch_prctl",
+    "set_tid_address",
+    "set_robust_list",
+    "get_robust_list",
+    "rseq",
+    "unshare",
+    "personality",
+    "prlimit64",
+    "getrlimit",
+    "setrlimit",
+    "getrusage",
+    "times",
+    "getpriority",
+    "setpriority",
+    "ioprio_get",
+    "ioprio_set",
+    "sched_yield",
+    "sched_getaffinity",
+    "sched_setaffinity",
+    "sched_getparam",
+    "sched_setparam",
+    "sched_getscheduler",
+    "sched_setscheduler",
+    "sched_get_priority_max",
+    "sched_get_priority_min",
+    "sched_rr_get_interval",
+    "sched_getattr",
+    "sched_setattr",
+    "getcpu",
+    "capget",
+    "capset",
+    "seccomp",
+    "landlock_create_ruleset",
+    "landlock_add_rule",
+    "landlock_restrict_self",
+    /* signals, locks, time */
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "rt_sigpending",
+    "rt_sigtimedwait",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "rt_sigsuspend",
+    "sigaltstack",
+    "pause",
+    "alarm",
+    "restart_syscall",
+    "futex",
+    "futex_waitv",
+    "getitimer",
+    "setitimer",
+    "timer_create",
+    "timer_settime",
+    "timer_gettime",
+    "timer_getoverrun",
+    "timer_delete",
+    "nanosleep",
+    "clock_nanosleep",
+    "clock_gettime",
+    "clock_getres",
+    "gettimeofday",
+    "time",
+    "adjtimex",
+    "clock_adjtime",
+    /* ids: they fail by themselves, without capabilities */
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getresuid",
+    "getresgid",
+    "getgroups",
+    "setuid",
+    "setgid",
+    "setreuid",
+    "setregid",
+    "setresuid",
+    "setresgid",
+    "setfsuid",
+    "setfsgid",
+    "setgroups",
+    /* sockets: the families are checked above */
+    "socket",
+    "socketpair",
+    "bind",
+    "listen",
+    "accept",
+    "accept4",
+    "connect",
+    "getsockname",
+    "getpeername",
+    "sendto",
+    "recvfrom",
+    "sendmsg",
+    "recvmsg",
+    "sendmmsg",
+    "recvmmsg",
+    "shutdown",
+    "setsockopt",
+    "getsockopt",
+    "pipe",
+    "pipe2",
+    /* System V and POSIX queues of the jail's own IPC namespace */
+    "shmget",
+    "shmat",
+    "shmdt",
+    "shmctl",
+    "semget",
+    "semop",
+    "semtimedop",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "mq_open",
+    "mq_unlink",
+    "mq_timedsend",
+    "mq_timedreceive",
+    "mq_notify",
+    "mq_getsetattr",
+    /* about the system */
+    "uname",
+    "sysinfo",
+    "getrandom",
+};
+
+/* Newer than the oldest libseccomp that we build with: name and number (the same on all
+ * architectures). */
+static const struct {
+	const char *name;
+	uint32_t number;
+} newer[] = {
+    {"cachestat", 451},	 {"fchmodat2", 452},  {"map_shadow_stack", 453},
+    {"futex_wake", 454}, {"futex_wait", 455}, {"futex_requeue", 456},
+    {"mseal", 462},
+};
+
+/* Known calls that programs probe for: they get the answer that they know how to take. */
+static const char *const no_permission[] = {
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "open_tree",
+    "move_mount",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "setns",
+    "bpf",
+    "userfaultfd",
+    "kcmp",
+    "pidfd_getfd",
+    "open_by_handle_at",
+    "fanotify_init",
+    "fanotify_mark",
+    "quotactl",
+    "quotactl_fd",
+    "memfd_secret",
+    "syslog",
+    "sethostname",
+    "setdomainname",
+    "settimeofday",
+    "clock_settime",
+    "swapon",
+    "swapoff",
+    "reboot",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "acct",
+    "iopl",
+    "ioperm",
+    "vhangup",
+    "lookup_dcookie",
+};
+
+/* Left out on purpose, and so ENOSYS: clone3 (its flags lie in memory; libc falls back to
+ * clone), io_uring_* (makes sockets behind the filter's back), add_key, request_key, keyctl
+ * (keyrings are not namespaced), modify_ldt, uselib, _sysctl, sysfs, nfsservctl,
+ * set_mempolicy_home_node, and everything newer. */
+
+static struct sock_filter code[1024];
+static unsigned code_len;
+
+static void emit(uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
+{
+	if (code_len == sizeof(code) / sizeof(code[0]))
+		abort();
+	code[code_len++] = (struct sock_filter){op, yes, no, k};
+}
+
+static void ret(uint32_t action)
+{
+	emit(BPF_RET | BPF_K, action, 0, 0);
+}
+
+static void load(size_t offset)
+{
+	emit(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+/* Lower half of an argument; both architectures are little endian. */
+static void load_arg(unsigned index)
+{
+	load(offsetof(struct seccomp_data, args) + 8 * index);
+}
+
+static uint32_t error_of(int number)
+{
+	return SECCOMP_RET_ERRNO | (uint32_t)number;
+}
+
+/* Opens a block that only this call enters and that must end in a return. close_block mends its
+ * jump. */
+static unsigned open_block(uint32_t number)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0);
+	return code_len - 1;
+}
+
+static void close_block(unsigned at)
+{
+	code[at].jf = (uint8_t)(code_len - 1 - at);
+	if (code_len - 1 - at > 255)
+		abort();
+}
+
+/* One of the values: allowed. */
+static void allow_equal(uint32_t value)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+	ret(SECCOMP_RET_ALLOW);
+}
+
+static void refuse_equal(uint32_t value, int error)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+	ret(error_of(error));
+}
+
+static void refuse_flags(uint32_t number, uint32_t flags)
+{
+	unsigned block = open_block(number);
+
+	load_arg(0);
+	emit(BPF_JMP | BPF_JSET | BPF_K, flags, 0, 1);
+	ret(error_of(EPERM));
+	ret(SECCOMP_RET_ALLOW);
+	close_block(block);
+}
+
+static void check_families(uint32_t number)
+{
+	unsigned block = open_block(number);
+
+	load_arg(0);
+	allow_equal(AF_UNIX);
+	allow_equal(AF_INET);
+	allow_equal(AF_INET6);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 1, 0);
+	ret(error_of(EAFNOSUPPORT));
+	load_arg(2);
+	allow_equal(0); /* NETLINK_ROUTE: getifaddrs(3) */
+	ret(error_of(EPROTONOSUPPORT));
+	close_block(block);
+}
+
+static void check_arguments(void)
+{
+	const uint32_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+				    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	unsigned block;
+
+	refuse_flags(SYS_clone, namespaces);
+	refuse_flags(SYS_unshare,
+		     namespaces | 0x80 /* CLONE_NEWTIME; of clone(2) that is the signal */);
+	check_families(SYS_socket);
+	check_families(SYS_socketpair);
+
+	block = open_block(SYS_ioctl);
+	load_arg(1);
+	refuse_equal(TIOCSTI, EPERM);
+	refuse_equal(TIOCLINUX, EPERM);
+	refuse_equal(TIOCCONS, EPERM);
+	ret(SECCOMP_RET_ALLOW);
+	close_block(block);
+
+	block = open_block(SYS_personality);
+	load_arg(0);
+	allow_equal(0xffffffff); /* asks only */
+	allow_equal(PER_LINUX);
+	allow_equal(PER_LINUX32);
+	allow_equal(UNAME26);
+	allow_equal(ADDR_NO_RANDOMIZE); /* gdb, ThreadSanitizer */
+	allow_equal(PER_LINUX32 | ADDR_NO_RANDOMIZE);
+	ret(error_of(EPERM));
+	close_block(block);
+
+	block = open_block(SYS_prlimit64);
+	load_arg(0);
+	allow_equal(0);
+	ret(error_of(EPERM));
+	close_block(block);
+}
+
+static void check_architecture(void)
+{
+	load(offsetof(struct seccomp_data, arch));
+	emit(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+	ret(SECCOMP_RET_KILL_PROCESS);
+	load(offsetof(struct seccomp_data, nr));
+	emit(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_ABI, 0, 1);
+	ret(error_of(ENOSYS));
+}
+
+static void add_rules(scmp_filter_ctx ctx, uint32_t action, const char *const *names,
+		      size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int number = seccomp_syscall_resolve_name(names[i]);
+
+		if (number == __NR_SCMP_ERROR) {
+			fprintf(stderr, "gen_jail_filter: unknown call %s\n", names[i]);
+			exit(1);
+		}
+		if (number >= 0 && seccomp_rule_add(ctx, action, number, 0) < 0) {
+			fprintf(stderr, "gen_jail_filter: no rule for %s\n", names[i]);
+			exit(1);
+		}
+	}
+}
+
+/* Appends what libseccomp makes of the lists. */
+static void append_table(scmp_filter_ctx ctx)
+{
+	FILE *file = tmpfile();
+	size_t n;
+
+	if (!file || seccomp_export_bpf(ctx, fileno(file)) < 0 ||
+	    lseek(fileno(file), 0, SEEK_SET) < 0)
+		exit(1);
+	n = fread(code + code_len, sizeof(code[0]), sizeof(code) / sizeof(code[0]) - code_len,
+		  file);
+	if (!n || !feof(file))
+		exit(1);
+	code_len += (unsigned)n;
+	fclose(file);
+}
+
+static scmp_filter_ctx new_table(uint32_t otherwise)
+{
+	scmp_filter_ctx ctx = seccomp_init(otherwise);
+
+	if (!ctx || seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0 ||
+	    seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0)
+		exit(1);
+	return ctx;
+}
+
+static void print(const char *name)
+{
+	printf("static const struct sock_filter %s[] = {\n", name);
+	for (unsigned i = 0; i < code_len; i++)
+		printf("    {0x%02x, %u, %u, 0x%08x},\n", code[i].code, code[i].jt, code[i].jf,
+		       code[i].k);
+	printf("};\n");
+	code_len = 0;
+}
+
+static void make_payload_filter(void)
+{
+	scmp_filter_ctx ctx = new_table(SCMP_ACT_ERRNO(ENOSYS));
+
+	check_architecture();
+	check_arguments();
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+		allow_equal(newer[i].number);
+	add_rules(ctx, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0]));
+	add_rules(ctx, SCMP_ACT_ERRNO(EPERM), no_permission,
+		  sizeof(no_permission) / sizeof(no_permission[0]));
+	add_rules(ctx, SCMP_ACT_ERRNO(EACCES), (const char *const[]){"perf_event_open"}, 1);
+	append_table(ctx);
+	seccomp_release(ctx);
+	print("jail_payload_filter");
+}
+
+/* PID 1 reads its pipe to the end and exits. */
+static void make_idle_filter(void)
+{
+	static const char *const idle[] = {"read", "exit_group", "rt_sigreturn",
+					   "restart_syscall"};
+	scmp_filter_ctx ctx = new_table(SCMP_ACT_KILL_PROCESS);
+
+	add_rules(ctx, SCMP_ACT_ALLOW, idle, sizeof(idle) / sizeof(idle[0]));
+	append_table(ctx);
+	seccomp_release(ctx);
+	print("jail_idle_filter");
+}
+
+int main(void)
+{
+	printf("/* made by sandbox/gen_jail_filter.c */\n");
+	make_payload_filter();
+	make_idle_filter();
+	return 0;
+}

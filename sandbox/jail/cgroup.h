@@ -1,0 +1,31 @@
+/*
+ * The jail's control group: memory and process caps, the kernel's own count of kills. In this
+ * order: a delegated cgroup v2 subtree, writable v1 controllers below our own groups, none
+ * (only where the spec says degraded_ok). Run by outer alone; never mounted inside. Sources:
+ * cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+ */
+#ifndef JAIL_CGROUP_H
+#define JAIL_CGROUP_H
+
+#include <stdint.h>
+
+struct jail_run;
+
+/* Makes the group and sets its limits; removes groups that dead runs left. 0 or -1 (step_fail).
+ */
+int cgroup_open(struct jail_run *run);
+
+/* In the payload, v1: moves the calling process in. 0 or -1 with errno. */
+int cgroup_attach_self(const struct jail_run *run);
+
+/* Processes of the group that the kernel killed for memory; the most memory it used (0:
+ * unknown). */
+void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *peak_bytes);
+
+/* Removes the group, which must be empty, and closes. */
+void cgroup_close(struct jail_run *run);
+
+/* "cgroup2", "cgroup1", "degraded" */
+const char *cgroup_text(const struct jail_run *run);
+
+#endif

@@ -1,0 +1,277 @@
+#include "confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "sandbox/jail/run.h"
+
+#include "jail_filter.h"
+
+/* ---- identity
+ * ---------------------------------------------------------------------------------------- */
+
+static int write_at(int dir, const char *path, const char *text)
+{
+	int fd AUTO_FD = openat(dir, path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+int confine_ids(struct jail_run *run, int proc)
+{
+	char map[48];
+
+	/* of the network namespace, while we have rights over it */
+	if (write_at(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0") < 0 &&
+	    errno != ENOENT)
+		return step_fail(run, "ip_unprivileged_port_start");
+	if (step_enter(run, STEP_ids) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
+	    unshare(CLONE_NEWUSER) < 0)
+		return step_fail(run, "unshare(CLONE_NEWUSER) for the payload");
+	snprintf(map, sizeof(map), "%d 0 1\n", JAIL_ID);
+	if (write_at(proc, "self/setgroups", "deny") < 0 ||
+	    write_at(proc, "self/uid_map", map) < 0 || write_at(proc, "self/gid_map", map) < 0)
+		return step_fail(run, "ids of the payload cannot be mapped");
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return step_fail(run, "PR_SET_DUMPABLE");
+	step_done(run);
+	if (step_enter(run, STEP_nesting) < 0 ||
+	    write_at(proc, "sys/user/max_user_namespaces", "0") < 0)
+		return step_fail(run, "nested user namespaces cannot be forbidden");
+	step_done(run);
+	/* Should the machine run out of memory, the payload goes first. */
+	write_at(proc, "self/oom_score_adj", "500");
+	return 0;
+}
+
+/* ---- limits
+ * --------------------------------------------------------------------------------------------
+ */
+
+static int set_limit(int what, rlim_t soft, rlim_t hard)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)what, &limit) < 0)
+		return -1;
+	limit.rlim_max = hard < limit.rlim_max ? hard : limit.rlim_max;
+	limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+	return setrlimit((__rlimit_resource_t)what, &limit);
+}
+
+int confine_rlimits(struct jail_run *run)
+{
+	const struct jail_limits *limits = &run->spec.limits;
+	const rlim_t cpu = limits->cpu_s ? limits->cpu_s : RLIM_INFINITY;
+	const struct {
+		int what;
+		rlim_t soft, hard;
+	} table[] = {
+	    {RLIMIT_CORE, 0, 0},
+	    {RLIMIT_NOFILE, 1024, 65536},
+	    {RLIMIT_FSIZE, limits->file_bytes, limits->file_bytes},
+	    {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
+	    {RLIMIT_CPU, cpu, limits->cpu_s ? cpu + 5 : RLIM_INFINITY},
+	    {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
+	    {RLIMIT_RTPRIO, 0, 0},
+	    {RLIMIT_NICE, 0, 0},
+	    {RLIMIT_MSGQUEUE, 819200, 819200},
+	    {RLIMIT_SIGPENDING, 16384, 16384},
+	};
+
+	if (step_enter(run, STEP_rlimits) < 0)
+		return step_fail(run, "rlimits");
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (set_limit(table[i].what, table[i].soft, table[i].hard) < 0)
+			return step_fail(run, "rlimit %d", table[i].what);
+	/* Without a control group these are the next best: memory a process at a time,
+	 * processes of this namespace. */
+	if (run->cgroup.kind == CGROUP_NONE &&
+	    (set_limit(RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes) < 0 ||
+	     set_limit(RLIMIT_NPROC, limits->processes, limits->processes) < 0))
+		return step_fail(run, "rlimits");
+	step_done(run);
+	return 0;
+}
+
+/* ---- capabilities
+ * ------------------------------------------------------------------------------------ */
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -1;
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -1;
+	if (prctl(PR_SET_SECUREBITS,
+		  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+		      SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+		      SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+		  0, 0, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_capset, &head, none);
+}
+
+int confine_capabilities(struct jail_run *run)
+{
+	if (step_enter(run, STEP_caps) < 0 || drop_capabilities() < 0)
+		return step_fail(run, "capabilities cannot be dropped");
+	step_done(run);
+	if (step_enter(run, STEP_nnp) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return step_fail(run, "PR_SET_NO_NEW_PRIVS");
+	step_done(run);
+	return 0;
+}
+
+/* ---- Landlock: Documentation/userspace-api/landlock.rst; own constants, the headers may be
+ * older ----- */
+
+enum {
+	FS_EXECUTE = 1 << 0,
+	FS_WRITE_FILE = 1 << 1,
+	FS_READ_FILE = 1 << 2,
+	FS_READ_DIR = 1 << 3,
+	FS_MAKE_CHAR = 1 << 6,
+	FS_MAKE_BLOCK = 1 << 11,
+	FS_TRUNCATE = 1 << 14,
+	FS_IOCTL_DEV = 1 << 15,
+	FS_ABI1 = (1 << 13) - 1,
+	FS_ABI2 = (1 << 14) - 1, /* + refer */
+	FS_ABI3 = (1 << 15) - 1, /* + truncate */
+	FS_ABI5 = (1 << 16) - 1, /* + ioctl on devices */
+	SCOPE_ABI6 = 3,		 /* abstract unix sockets, signals */
+};
+
+struct ruleset_attr {
+	uint64_t handled_fs, handled_net, scoped;
+};
+
+struct __attribute__((packed)) path_beneath_attr {
+	uint64_t allowed;
+	int32_t parent;
+};
+
+#define RULE_PATH_BENEATH 1
+
+static int allow_path(int ruleset, const char *path, uint64_t rights)
+{
+	int fd AUTO_FD = open(path, O_PATH | O_CLOEXEC);
+	struct path_beneath_attr attr = {rights, fd};
+
+	if (fd < 0)
+		return -1;
+	return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0);
+}
+
+static int add_rules(struct jail_run *run, int ruleset, uint64_t handled)
+{
+	const uint64_t full =
+	    handled & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
+	const uint64_t device =
+	    handled & (FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_TRUNCATE | FS_IOCTL_DEV);
+	const struct {
+		const char *path;
+		uint64_t rights;
+	} rules[] = {
+	    {"/", FS_EXECUTE | FS_READ_FILE | FS_READ_DIR},
+	    {JAIL_WORK, full},
+	    {JAIL_HOME, full},
+	    {"/tmp", full},
+	    {"/dev", device},
+	    {"/dev/shm", full},
+	    {"/proc",
+	     handled & (FS_WRITE_FILE | FS_TRUNCATE)}, /* one's own comm, oom_score_adj … */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (allow_path(ruleset, rules[i].path, rules[i].rights) < 0)
+			return step_fail(run, "Landlock: %s", rules[i].path);
+	for (size_t i = 0; i < run->spec.mount_count; i++)
+		if (run->spec.mounts[i].how == JAIL_BIND_RW && !run->sources[i].is_file &&
+		    allow_path(ruleset, run->spec.mounts[i].target, full) < 0)
+			return step_fail(run, "Landlock: %s", run->spec.mounts[i].target);
+	return 0;
+}
+
+int confine_landlock(struct jail_run *run)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1);
+	struct ruleset_attr attr = {0, 0, 0};
+	size_t size = sizeof(attr.handled_fs);
+	int ruleset AUTO_FD = -1;
+
+	if (step_enter(run, STEP_landlock) < 0 || abi < 1)
+		return step_fail(run, "Landlock is not available");
+	attr.handled_fs = abi >= 5   ? FS_ABI5
+			  : abi >= 3 ? FS_ABI3
+			  : abi == 2 ? FS_ABI2
+				     : FS_ABI1;
+	if (abi >= 6) {
+		attr.scoped = SCOPE_ABI6;
+		size = sizeof(attr);
+	}
+	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+	if (ruleset < 0)
+		return step_fail(run, "Landlock ruleset");
+	if (add_rules(run, ruleset, attr.handled_fs) < 0)
+		return -1;
+	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
+		return step_fail(run, "Landlock");
+	step_done(run);
+	return 0;
+}
+
+/* ---- seccomp
+ * -------------------------------------------------------------------------------------------
+ */
+
+static int load_filter(const struct sock_filter *filter, size_t len)
+{
+	/* the kernel only reads it */
+	union {
+		const struct sock_filter *given;
+		struct sock_filter *wanted;
+	} code = {.given = filter};
+	struct sock_fprog program = {(unsigned short)len, code.wanted};
+
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+int confine_seccomp(struct jail_run *run)
+{
+	if (step_enter(run, STEP_seccomp) < 0 ||
+	    load_filter(jail_payload_filter, ARRAY_LEN(jail_payload_filter)) < 0)
+		return step_fail(run, "the seccomp filter cannot be installed");
+	step_done(run);
+	return 0;
+}
+
+int confine_helper(void)
+{
+	return drop_capabilities() < 0 ? -1 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+int confine_idle(void)
+{
+	if (drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	return load_filter(jail_idle_filter, ARRAY_LEN(jail_idle_filter));
+}

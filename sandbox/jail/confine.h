@@ -1,0 +1,33 @@
+/*
+ * The payload gives up everything: identity inside, nested namespaces, limits, capabilities,
+ * no_new_privs, Landlock, seccomp; then looks whether it holds. Each call is 0 or -1
+ * (step_fail).
+ */
+#ifndef JAIL_CONFINE_H
+#define JAIL_CONFINE_H
+
+struct jail_run;
+
+/* A second user namespace, without rights over the first one that owns the mounts: uid and gid
+ * JAIL_ID. No further one can be made in it. proc: the jail's proc, still without masks. */
+int confine_ids(struct jail_run *run, int proc);
+
+int confine_rlimits(struct jail_run *run);
+int confine_capabilities(struct jail_run *run);
+int confine_landlock(struct jail_run *run);
+
+/* Last of all: only what the payload may call is possible from here on. */
+int confine_seccomp(struct jail_run *run);
+
+/* Fifteen probes of what must not be possible any more, and of what must. sock: the one
+ * descriptor above 2. */
+int confine_self_test(struct jail_run *run, int sock);
+
+/* For the helper, which only waits and kills from here on. 0 or -1 with errno. */
+int confine_helper(void);
+
+/* For PID 1, which only waits for its pipe: no capability, no_new_privs, four system calls. 0
+ * or -1 with errno. */
+int confine_idle(void);
+
+#endif

@@ -1,0 +1,265 @@
+#include "helper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail/confine.h"
+#include "sandbox/jail/net.h"
+#include "sandbox/jail/payload.h"
+#include "sandbox/jail/run.h"
+
+#define PROC_MAGIC 0x9fa0
+
+/* ---- identity and namespaces
+ * ------------------------------------------------------------------------- */
+
+static int take_identity(struct jail_run *run)
+{
+	if (step_enter(run, STEP_uid) < 0)
+		return step_fail(run, "payload's user");
+	if (run->separate) {
+		if (setgroups(0, NULL) < 0 || setresgid(run->gid, run->gid, run->gid) < 0 ||
+		    setresuid(run->uid, run->uid, run->uid) < 0)
+			return step_fail(run, "cannot become uid %u", run->uid);
+		step_done(run); /* a layer only when it separates */
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the kernel forgets it when ids change */
+	return 0;
+}
+
+static int new_keyring(struct jail_run *run)
+{
+	if (step_enter(run, STEP_keyring) < 0)
+		return step_fail(run, "session keyring");
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0) {
+		if (errno == ENOSYS)
+			return 0; /* a kernel without keyrings: nothing to keep apart */
+		return step_fail(run, "a new session keyring cannot be joined");
+	}
+	step_done(run);
+	return 0;
+}
+
+static int write_map(const char *path, const char *text)
+{
+	int fd AUTO_FD = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+/* Root inside for the time of the set-up: devpts and a second user namespace need it mapped. */
+static int new_userns(struct jail_run *run)
+{
+	char map[48];
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	if (step_enter(run, STEP_userns) < 0 || unshare(CLONE_NEWUSER) < 0)
+		return step_fail(run, "unshare(CLONE_NEWUSER)");
+	/* Changing ids made us non-dumpable, and then these files are root's. */
+	if (prctl(PR_SET_DUMPABLE, 1) < 0 || write_map("/proc/self/setgroups", "deny") < 0)
+		return step_fail(run, "/proc/self/setgroups");
+	snprintf(map, sizeof(map), "0 %u 1\n", uid);
+	if (write_map("/proc/self/uid_map", map) < 0)
+		return step_fail(run, "/proc/self/uid_map");
+	snprintf(map, sizeof(map), "0 %u 1\n", gid);
+	if (write_map("/proc/self/gid_map", map) < 0)
+		return step_fail(run, "/proc/self/gid_map");
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return step_fail(run, "PR_SET_DUMPABLE");
+	step_done(run);
+	return 0;
+}
+
+static int new_namespaces(struct jail_run *run)
+{
+	static const struct {
+		enum jail_step step;
+		int flag;
+		const char *name;
+	} kinds[] = {{STEP_mountns, CLONE_NEWNS, "CLONE_NEWNS"},
+		     {STEP_pidns, CLONE_NEWPID, "CLONE_NEWPID"},
+		     {STEP_ipcns, CLONE_NEWIPC, "CLONE_NEWIPC"},
+		     {STEP_utsns, CLONE_NEWUTS, "CLONE_NEWUTS"},
+		     {STEP_netns, CLONE_NEWNET, "CLONE_NEWNET"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (step_enter(run, kinds[i].step) < 0 || unshare(kinds[i].flag) < 0)
+			return step_fail(run, "unshare(%s)", kinds[i].name);
+		if (kinds[i].step == STEP_utsns &&
+		    (sethostname("jail", 4) < 0 || setdomainname("(none)", 6) < 0))
+			return step_fail(run, "host name");
+		step_done(run);
+	}
+	return 0;
+}
+
+/* ---- children
+ * ------------------------------------------------------------------------------------------ */
+
+static void __attribute__((noreturn)) idle_main(int life)
+{
+	char byte;
+
+	prctl(PR_SET_NAME, "init");
+	prctl(PR_SET_DUMPABLE, 0);
+	signal(SIGCHLD, SIG_IGN); /* what is left behind is reaped by the kernel */
+	if (dup2(life, 0) < 0 || close_range(1, ~0U, 0) < 0 || confine_idle() < 0)
+		_exit(1);
+	while (read(0, &byte, 1) < 0 && errno == EINTR)
+		continue;
+	_exit(0);
+}
+
+/* PID 1. Its pipe ends with us, and it then, and with it every process of the namespace.
+ * Returns our end. */
+static int bear_idle(struct jail_run *run, pid_t *pid)
+{
+	int ends[2];
+
+	if (step_enter(run, STEP_init) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return step_fail(run, "pipe");
+	*pid = fork();
+	if (*pid == 0)
+		idle_main(ends[0]);
+	close(ends[0]);
+	if (*pid < 0) {
+		close(ends[1]);
+		return step_fail(run, "fork of PID 1");
+	}
+	step_done(run);
+	return ends[1];
+}
+
+/* fork(2), under cgroup v2 straight into the jail's group (clone3(2), CLONE_INTO_CGROUP). */
+static pid_t fork_payload(const struct jail_run *run)
+{
+	struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
+
+	if (run->cgroup.kind != CGROUP_V2)
+		return fork();
+	args.cgroup = (uint64_t)run->cgroup.dirs[1];
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* Processes of the jail other than PID 1. Our root is the jail's by now; its proc is checked to
+ * be one. */
+static uint64_t count_leftover(void)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	struct statfs fs;
+	uint64_t count = 0;
+
+	if (!dir)
+		return 0;
+	if (fstatfs(dirfd(dir), &fs) == 0 && fs.f_type == PROC_MAGIC)
+		while ((entry = readdir(dir)))
+			if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
+			    strcmp(entry->d_name, "1") != 0)
+				count++;
+	closedir(dir);
+	return count;
+}
+
+/*
+ * Waits until the payload has ended, or outer says (or its death says) that it must. Then
+ * counts what it left, kills PID 1 and so everything, and reaps all: any child, because PID 1
+ * cannot finish dying before strangers made by CLONE_PARENT are reaped here.
+ */
+static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidfd)
+{
+	struct pollfd polled[2] = {{pidfd, POLLIN, 0}, {run->helper_sock, POLLIN, 0}};
+	struct jail_packet packet = {.message = MSG_ENDED};
+	struct rusage usage;
+	siginfo_t info;
+
+	while (poll(polled, 2, -1) < 0 && errno == EINTR)
+		continue;
+	if (!(polled[0].revents & POLLIN))
+		kill(idle, SIGKILL);
+	memset(&info, 0, sizeof(info));
+	memset(&usage, 0, sizeof(usage));
+	/* Killing PID 1 sends SIGKILL to the payload at once; it can be waited for before PID 1
+	 * can. */
+	while (syscall(SYS_waitid, P_PID, payload, &info, WEXITED, &usage) < 0 &&
+	       errno == EINTR)
+		continue;
+	packet.now_ms = fd_now_ms();
+	packet.code = info.si_code;
+	packet.status = info.si_status;
+	packet.cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+	if (polled[0].revents & POLLIN)
+		packet.leftover = count_leftover();
+	kill(idle, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		continue;
+	packet_send(run->helper_sock, &packet, -1);
+}
+
+static int set_up(struct jail_run *run)
+{
+	if (take_identity(run) < 0 || new_keyring(run) < 0 || new_userns(run) < 0 ||
+	    new_namespaces(run) < 0 || net_loopback(run) < 0)
+		return -1;
+	return net_egress(run);
+}
+
+void helper_main(struct jail_run *run)
+{
+	struct jail_packet failed = {.message = MSG_FAILED};
+	int life = -1, pidfd = -1;
+	pid_t idle = -1, payload = -1;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGCHLD, SIG_DFL);
+	if (set_up(run) == 0 && (life = bear_idle(run, &idle)) >= 0) {
+		if (step_enter(run, STEP_payload) == 0)
+			payload = fork_payload(run);
+		if (payload == 0)
+			payload_main(run);
+		pidfd = payload > 0 ? pidfd_open(payload, 0) : -1;
+		if (pidfd < 0)
+			step_fail(run, "fork of the payload");
+	}
+	if (pidfd >= 0 && confine_helper() < 0)
+		step_fail(run, "the helper cannot give up its capabilities");
+	if (pidfd >= 0 && !run->failure.what[0]) {
+		/* what the payload has must not be held open here as well */
+		close(run->payload_sock);
+		close_range(FD_STDIN, FD_STDERR, 0);
+		see_it_end(run, idle, payload, pidfd);
+		_exit(0);
+	}
+	failed.failure = run->failure;
+	failed.done = run->done;
+	packet_send(run->helper_sock, &failed, -1);
+	if (idle > 0)
+		kill(idle, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		continue;
+	close(life);
+	_exit(1);
+}

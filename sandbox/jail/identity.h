@@ -1,0 +1,18 @@
+/* Who the payload is outside: a uid that nothing else uses, where we may choose. */
+#ifndef JAIL_IDENTITY_H
+#define JAIL_IDENTITY_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct jail_run;
+
+/* Chooses run->uid, gid and separate. 0 or -1 (step_fail). */
+int identity_choose(struct jail_run *run);
+
+/* An id for the payload from a uid_map's or gid_map's text (user_namespaces(7)): the wanted one
+ * if it is mapped, else the last one of the widest range. False when only id 0 is mapped. Pure.
+ */
+bool identity_from_map(const char *map, unsigned long wanted, unsigned long *id);
+
+#endif

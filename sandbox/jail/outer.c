@@ -1,0 +1,517 @@
+#include "outer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/exitcode.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail/cgroup.h"
+#include "sandbox/jail/helper.h"
+#include "sandbox/jail/identity.h"
+#include "sandbox/jail/layers.h"
+#include "sandbox/jail/run.h"
+#include "sandbox/jail/tree.h"
+
+#define SET_UP_MS 30000 /* before the go, and again behind it */
+#define COPY_MS 600000	/* behind the go when layers are copied */
+#define TEAR_DOWN_MS 10000
+#define GO_MAX 65536
+
+struct outer {
+	struct jail_run run;
+	pid_t helper;
+	struct strbuf go_text; /* what came on FD_GO so far */
+	struct jail_go go;
+	bool have_go;	       /* it was complete and is parsed */
+	bool ready;	       /* the payload said MSG_READY */
+	bool ended;	       /* the helper said MSG_ENDED: last */
+	bool timed_out;	       /* we ended it at its deadline */
+	bool starter_gone;     /* FD_GO closed */
+	long long deadline_ms; /* CLOCK_MONOTONIC of whatever comes next; LLONG_MAX: none */
+	long long started_ms;
+	struct jail_packet end;	    /* MSG_ENDED */
+	struct jail_packet not_run; /* message is 0 unless exec failed */
+	char work[16];
+};
+
+/* ---- start
+ * ------------------------------------------------------------------------------------------ */
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Only what the descriptor map gives us stays open, and nothing of it survives an exec. */
+static int take_descriptors(struct jail_run *run)
+{
+	if (step_enter(run, STEP_start) < 0)
+		return step_fail(run, "start");
+	close_range(3, FD_FACTS - 1, 0);
+	close_range(FD_STDERR + 1, FD_EGRESS - 1, 0);
+	close_range(FD_EGRESS + 1, ~0U, 0);
+	if (close_range(FD_FACTS, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return step_fail(run, "close_range: Linux 5.11 or newer is needed");
+	for (int fd = FD_SPEC; fd <= FD_STDERR; fd++)
+		if (!is_open(fd))
+			return step_fail(run, "descriptor %d is missing", fd);
+	prctl(PR_SET_DUMPABLE, 0);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	umask(022);
+	/* what the helper leaves if it is killed comes to us, to be reaped */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || chdir("/") < 0)
+		return step_fail(run, "start");
+	alarm(SET_UP_MS /
+	      1000); /* for steps of our own that hang, such as a dead network file system */
+	return 0;
+}
+
+static int read_spec(struct jail_run *run)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error err = {0};
+	const int wanted = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+
+	if (step_enter(run, STEP_spec) < 0)
+		return step_fail(run, "spec");
+	if ((fcntl(FD_SPEC, F_GET_SEALS) & wanted) != wanted) {
+		errno = 0;
+		return step_fail(run, "the spec is not a sealed memory file");
+	}
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	if (fd_pread_all(FD_SPEC, &text) < 0)
+		return step_fail(run, "the spec cannot be read");
+	close(FD_SPEC);
+	errno = 0;
+	if (jail_spec_parse(text.data, text.len, &run->spec, &err) < 0)
+		return step_fail(run, "%s", err.message);
+	if (run->spec.egress != is_open(FD_EGRESS))
+		return step_fail(run, "egress was %s, but its descriptor is %s",
+				 run->spec.egress ? "asked for" : "not asked for",
+				 run->spec.egress ? "missing" : "open");
+	step_done(run);
+	return 0;
+}
+
+/* fork(2), under cgroup v2 straight into the group beside the payload's. */
+static pid_t fork_helper(const struct jail_run *run)
+{
+	struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
+
+	if (run->cgroup.kind != CGROUP_V2)
+		return fork();
+	args.cgroup = (uint64_t)run->cgroup.ctl;
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static int start_helper(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+	int payload[2], helper[2];
+
+	if (step_enter(run, STEP_helper) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, payload) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, helper) < 0)
+		return step_fail(run, "socketpair");
+	outer->helper = fork_helper(run);
+	if (outer->helper < 0)
+		return step_fail(run, "fork of the helper");
+	if (outer->helper == 0) {
+		close(FD_FACTS);
+		close(FD_GO);
+		close(payload[0]);
+		close(helper[0]);
+		run->payload_sock = payload[1];
+		run->helper_sock = helper[1];
+		helper_main(run);
+	}
+	close(payload[1]);
+	close(helper[1]);
+	run->payload_sock = payload[0];
+	run->helper_sock = helper[0];
+	close_range(FD_STDIN, FD_STDERR, 0);
+	if (run->spec.egress)
+		close(FD_EGRESS);
+	for (size_t i = 0; run->sources && i < run->spec.mount_count; i++)
+		if (run->sources[i].tree >= 0)
+			close(run->sources[i].tree);
+	if (run->work_tree >= 0)
+		close(run->work_tree);
+	step_done(run);
+	return 0;
+}
+
+static int set_up(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+
+	if (take_descriptors(run) < 0 || read_spec(run) < 0 || identity_choose(run) < 0 ||
+	    cgroup_open(run) < 0)
+		return -1;
+	if (run->separate && tree_open_sources(run) < 0)
+		return -1;
+	return start_helper(outer);
+}
+
+/* ---- events
+ * --------------------------------------------------------------------------------------------
+ */
+
+/* The helper takes this as the word to kill everything; it answers with MSG_ENDED. */
+static void tell_helper_to_end(struct outer *outer)
+{
+	shutdown(outer->run.helper_sock, SHUT_WR);
+	outer->deadline_ms = fd_now_ms() + TEAR_DOWN_MS;
+}
+
+static void take_go(struct outer *outer)
+{
+	static const char end[] = "go=1"; /* with its NUL: nothing may follow */
+	struct jail_run *run = &outer->run;
+	struct strbuf *text = &outer->go_text;
+	struct error err = {0};
+
+	if (text->full) {
+		errno = 0;
+		run->step = STEP_go;
+		step_fail(run, "the go is larger than %d bytes", GO_MAX);
+		return;
+	}
+	if (text->len < sizeof(end) ||
+	    memcmp(text->data + text->len - sizeof(end), end, sizeof(end)) != 0)
+		return;
+	if (text->len > sizeof(end) && text->data[text->len - sizeof(end) - 1])
+		return; /* the end of a longer value */
+	run->step = STEP_go;
+	errno = 0;
+	if (jail_go_parse(text->data, text->len, &outer->go, &err) < 0) {
+		step_fail(run, "%s", err.message);
+		return;
+	}
+	outer->have_go = true;
+	alarm(SET_UP_MS / 1000);
+	layers_send(run, &outer->go);
+	alarm(0);
+	outer->deadline_ms = fd_now_ms() + SET_UP_MS;
+}
+
+static void on_go(struct outer *outer)
+{
+	char chunk[4096];
+	ssize_t len = read(FD_GO, chunk, sizeof(chunk));
+
+	if (len < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (len <= 0) {
+		outer->starter_gone = true;
+		return;
+	}
+	if (outer->have_go)
+		return; /* nothing more is meant to come; it has no effect */
+	strbuf_add(&outer->go_text, chunk, (size_t)len);
+	take_go(outer);
+}
+
+static void on_copy(struct outer *outer, char which, int target_fd)
+{
+	int target AUTO_FD = target_fd;
+	struct jail_packet answer = {.message = MSG_COPIED};
+
+	outer->deadline_ms = fd_now_ms() + COPY_MS;
+	if (!outer->have_go || target < 0)
+		return;
+	if (layers_copy(&outer->run, &outer->go, which, target) < 0)
+		answer.failure = outer->run.failure;
+	packet_send(outer->run.payload_sock, &answer, -1);
+	outer->deadline_ms = fd_now_ms() + SET_UP_MS;
+}
+
+static void keep_failure(struct jail_run *run, const struct jail_packet *packet)
+{
+	run->done |= packet->done;
+	if (!run->failure.what[0])
+		run->failure = packet->failure;
+}
+
+/* One message of the payload while it is still our code. Once it has become the command, its
+ * end is closed. */
+static void on_payload(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+	struct jail_packet packet;
+	int fd = -1;
+
+	if (packet_receive(run->payload_sock, &packet, &fd) != 1) {
+		close(run->payload_sock);
+		run->payload_sock = -1;
+		return;
+	}
+	if (packet.message == MSG_COPY) {
+		on_copy(outer, packet.which, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (packet.message == MSG_PREPARED && !outer->have_go) {
+		outer->deadline_ms = LLONG_MAX;
+	} else if (packet.message == MSG_READY) {
+		outer->ready = true;
+		outer->started_ms = packet.now_ms;
+		outer->deadline_ms = LLONG_MAX;
+		if (run->spec.limits.wall_ms < (uint64_t)LLONG_MAX - (uint64_t)packet.now_ms)
+			outer->deadline_ms =
+			    packet.now_ms + (long long)run->spec.limits.wall_ms;
+		run->done |= packet.done;
+		memcpy(outer->work, packet.work, sizeof(outer->work));
+		if (packet.note[0])
+			memcpy(run->note, packet.note, sizeof(run->note));
+	} else if (packet.message == MSG_NOT_RUN) {
+		outer->not_run = packet;
+	} else if (packet.message == MSG_FAILED) {
+		keep_failure(run, &packet);
+	}
+}
+
+static void on_helper(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+	struct jail_packet packet;
+
+	if (packet_receive(run->helper_sock, &packet, NULL) != 1) {
+		errno = 0;
+		run->step = outer->ready ? STEP_COUNT : run->step;
+		step_fail(run, "the helper process died");
+		return;
+	}
+	if (packet.message == MSG_FAILED) {
+		keep_failure(run, &packet);
+	} else if (packet.message == MSG_ENDED) {
+		outer->end = packet;
+		outer->ended = true;
+	}
+}
+
+static void on_deadline(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+
+	errno = 0;
+	if (outer->ready && !outer->timed_out && !outer->starter_gone) {
+		outer->timed_out = true;
+		tell_helper_to_end(outer);
+		return;
+	}
+	if (outer->ready)
+		run->step = STEP_COUNT;
+	step_fail(run,
+		  outer->ready ? "processes of the jail cannot be killed"
+			       : "the set-up takes longer than %d s",
+		  SET_UP_MS / 1000);
+}
+
+/* Until the helper has reported, something failed, or nobody is there to say go. */
+static void watch(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+	bool told = false;
+
+	alarm(0);
+	outer->deadline_ms = fd_now_ms() + SET_UP_MS;
+	while (!outer->ended && !run->failure.what[0] &&
+	       (!outer->starter_gone || outer->ready)) {
+		struct pollfd polled[3] = {{run->payload_sock, POLLIN, 0},
+					   {run->helper_sock, POLLIN, 0},
+					   {outer->starter_gone ? -1 : FD_GO, POLLIN, 0}};
+		long long left = outer->deadline_ms - fd_now_ms();
+		int n = poll(polled, 3, left > INT_MAX ? INT_MAX : left < 0 ? 0 : (int)left);
+
+		if (n < 0 && errno != EINTR) {
+			step_fail(run, "poll");
+			return;
+		}
+		if (n <= 0 && fd_now_ms() >= outer->deadline_ms) {
+			on_deadline(outer);
+			continue;
+		}
+		if (n <= 0)
+			continue;
+		if (polled[0].revents)
+			on_payload(outer);
+		else if (polled[1].revents)
+			on_helper(outer);
+		if (polled[2].revents)
+			on_go(outer);
+		if (outer->starter_gone && outer->ready && !told && !outer->ended) {
+			told = true;
+			tell_helper_to_end(outer);
+		}
+	}
+	/* what the payload said before it became the command, or before it failed to */
+	while (outer->ended && run->payload_sock >= 0)
+		on_payload(outer);
+}
+
+/* ---- end
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Kills what is left and reaps it. False when something cannot be killed. */
+static bool tear_down(struct outer *outer)
+{
+	if (outer->helper <= 0)
+		return true;
+	if (!outer->ended)
+		kill(outer->helper,
+		     SIGKILL); /* PID 1 ends with it, and with PID 1 everything */
+	for (int waited_ms = 0; waited_ms < TEAR_DOWN_MS;) {
+		pid_t pid = waitpid(-1, NULL, outer->ended ? 0 : WNOHANG);
+
+		if (pid < 0 && errno == ECHILD)
+			return true;
+		if (pid == 0) {
+			usleep(1000);
+			waited_ms++;
+		}
+	}
+	return false;
+}
+
+static void decide(const struct outer *outer, struct jail_facts *facts)
+{
+	const struct jail_run *run = &outer->run;
+	bool was_killed = outer->end.code == CLD_KILLED || outer->end.code == CLD_DUMPED;
+	int signal_number = was_killed ? outer->end.status : 0;
+
+	facts->value = outer->end.status;
+	if (!was_killed)
+		facts->outcome = JAIL_EXITED;
+	else if (outer->timed_out && signal_number == SIGKILL) {
+		facts->outcome = JAIL_TIMEOUT;
+		facts->value = run->spec.limits.wall_ms > INT_MAX
+				   ? INT_MAX
+				   : (int)run->spec.limits.wall_ms;
+	} else if (signal_number == SIGKILL && facts->oom_count)
+		facts->outcome = JAIL_OOM;
+	else if (signal_number == SIGXFSZ ||
+		 (run->spec.limits.cpu_s && signal_number == SIGXCPU) ||
+		 (run->spec.limits.cpu_s && signal_number == SIGKILL &&
+		  outer->end.cpu_ms >= run->spec.limits.cpu_s * 1000))
+		facts->outcome = JAIL_LIMIT;
+	else if (signal_number == SIGSYS) {
+		facts->outcome = JAIL_KILLED;
+		facts->value = -1; /* which call is not known here */
+	} else
+		facts->outcome = JAIL_SIGNALED;
+}
+
+static void put_failure(const struct jail_failure *failure, struct jail_facts *facts)
+{
+	char what[512];
+
+	text_escape(what, sizeof(what), failure->what, strlen(failure->what));
+	snprintf(facts->detail, sizeof(facts->detail), "%s: %s%s%s",
+		 failure->step < STEP_COUNT ? step_name(failure->step) : "jail", what,
+		 failure->err ? ": " : "", failure->err ? strerror(failure->err) : "");
+	step_remedy(failure, facts->next, sizeof(facts->next));
+}
+
+static void fill_facts(struct outer *outer, bool all_dead, struct jail_facts *facts)
+{
+	struct jail_run *run = &outer->run;
+
+	memset(facts, 0, sizeof(*facts));
+	snprintf(facts->uid, sizeof(facts->uid), "%s", run->separate ? "separate" : "shared");
+	snprintf(facts->limits, sizeof(facts->limits), "%s", cgroup_text(run));
+	snprintf(facts->work, sizeof(facts->work), "%s", outer->work);
+	step_layers(run, facts->layers, sizeof(facts->layers));
+	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
+	facts->leftover = outer->end.leftover;
+	if (outer->ready && outer->end.now_ms >= outer->started_ms)
+		facts->elapsed_ms = (uint64_t)(outer->end.now_ms - outer->started_ms);
+	if (run->failure.what[0]) {
+		facts->outcome = outer->ready ? JAIL_INTERNAL : JAIL_SETUP;
+		put_failure(&run->failure, facts);
+	} else if (!all_dead) {
+		facts->outcome = JAIL_INTERNAL;
+		snprintf(facts->detail, sizeof(facts->detail),
+			 "processes of the jail cannot be killed");
+	} else if (outer->starter_gone) {
+		facts->outcome = JAIL_INTERNAL;
+		snprintf(facts->detail, sizeof(facts->detail),
+			 "the program that started the jail is gone");
+	} else if (outer->not_run.message) {
+		facts->outcome = JAIL_NOT_RUN;
+		facts->value = outer->not_run.failure.err;
+		text_escape(facts->detail, sizeof(facts->detail) / 2,
+			    outer->not_run.failure.what, strlen(outer->not_run.failure.what));
+		snprintf(facts->detail + strlen(facts->detail),
+			 sizeof(facts->detail) - strlen(facts->detail), ": %s",
+			 strerror(facts->value));
+	} else if (!outer->ready) {
+		facts->outcome = JAIL_SETUP;
+		snprintf(facts->detail, sizeof(facts->detail),
+			 "payload: it died in its set-up (%s %d)",
+			 outer->end.code == CLD_EXITED ? "status" : "signal",
+			 outer->end.status);
+	} else {
+		decide(outer, facts);
+		snprintf(facts->detail, sizeof(facts->detail), "%s", run->note);
+	}
+}
+
+static void release(struct outer *outer)
+{
+	for (size_t i = 0; outer->run.sources && i < outer->run.spec.mount_count; i++)
+		free(outer->run.sources[i].link);
+	free(outer->run.sources);
+	jail_spec_release(&outer->run.spec);
+	jail_go_release(&outer->go);
+	strbuf_release(&outer->go_text);
+}
+
+int outer_main(const char *fault)
+{
+	struct outer outer;
+	struct jail_facts facts;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	bool all_dead, quiet;
+
+	memset(&outer, 0, sizeof(outer));
+	run_init(&outer.run);
+	outer.run.fault = fault;
+	strbuf_init(&outer.go_text, GO_MAX);
+	if (set_up(&outer) == 0)
+		watch(&outer);
+	all_dead = tear_down(&outer);
+	/* No go: nothing was run, and nobody waits to hear so. */
+	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
+	fill_facts(&outer, all_dead, &facts);
+	cgroup_close(&outer.run);
+	release(&outer);
+	if (quiet)
+		return EXIT_DONE;
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	jail_facts_format(&facts, &text);
+	if (fd_write_all(FD_FACTS, text.data, text.len) < 0)
+		return EXIT_FAILED;
+	return facts.outcome == JAIL_SETUP ? EXIT_ISOLATION : EXIT_DONE;
+}

@@ -1,0 +1,377 @@
+#include "rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "sandbox/jail/run.h"
+#include "sandbox/jail/tree.h"
+
+/* Where staging is mounted in the old root: a directory that every system has, and that nothing
+ * below is needed of. */
+#define STAGING "/proc"
+
+/* ---- helpers: everything relative to the new root, no link followed
+ * --------------------------------- */
+
+static int make_parents(int root, const char *path)
+{
+	char *copy AUTO_FREE = mem_strdup(path);
+
+	for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdirat(root, copy, 0755) < 0 && errno != EEXIST && errno != EROFS)
+			return -1;
+		*slash = '/';
+	}
+	return 0;
+}
+
+/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
+ * tree. */
+static int place(int root, int tree_fd, const char *path, bool is_file)
+{
+	int tree AUTO_FD = tree_fd, target AUTO_FD = -1;
+
+	if (tree < 0 || make_parents(root, path) < 0)
+		return -1;
+	target = fd_open_beneath(root, path, O_PATH, 0);
+	if (target < 0 && errno == ENOENT) {
+		if (is_file ? mknodat(root, path, S_IFREG | 0444, 0) < 0
+			    : mkdirat(root, path, 0755) < 0)
+			return -1;
+		target = fd_open_beneath(root, path, O_PATH, 0);
+	}
+	if (target < 0)
+		return -1;
+	return move_mount(tree, "", target, "",
+			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static int put_file(int root, const char *path, const char *text)
+{
+	int fd AUTO_FD = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	return fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
+}
+
+static int put_link(int root, const char *target, const char *path)
+{
+	return symlinkat(target, root, path) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* A tmpfs whose root directory has this mode; size and inodes 0: the kernel's defaults. */
+static int new_tmpfs(const char *mode, uint64_t size, uint64_t inodes, unsigned attributes)
+{
+	char size_text[32], inodes_text[32];
+	const char *options[] = {"mode",      mode,	   "size", size_text,
+				 "nr_inodes", inodes_text, NULL};
+
+	snprintf(size_text, sizeof(size_text), "%llu", (unsigned long long)size);
+	snprintf(inodes_text, sizeof(inodes_text), "%llu", (unsigned long long)inodes);
+	return tree_new("tmpfs", options, attributes);
+}
+
+static int new_scratch(const struct jail_run *run, const char *mode)
+{
+	return new_tmpfs(mode, run->spec.limits.disk_bytes, run->spec.limits.inodes,
+			 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+/* ---- before the go
+ * ------------------------------------------------------------------------------------ */
+
+static int prepare_proc(struct jail_run *run, struct rootfs *fs)
+{
+	if (step_enter(run, STEP_proc) < 0)
+		return step_fail(run, "proc");
+	fs->proc =
+	    tree_new("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return fs->proc < 0 ? step_fail(run, "a new proc cannot be mounted") : 0;
+}
+
+/* Started by a user: the layers are opened here after the go, so their directories must stay
+ * within reach. */
+static int open_stores(struct jail_run *run, struct rootfs *fs)
+{
+	if (run->separate)
+		return 0;
+	if (tree_open_sources(run) < 0)
+		return -1;
+	if (run->spec.store && (fs->store = tree_open_path(AT_FDCWD, run->spec.store)) < 0)
+		return step_fail(run, "%s", run->spec.store);
+	if (run->spec.scratch &&
+	    (fs->scratch = tree_open_path(AT_FDCWD, run->spec.scratch)) < 0)
+		return step_fail(run, "%s", run->spec.scratch);
+	return 0;
+}
+
+static int prepare_staging(struct jail_run *run, struct rootfs *fs)
+{
+	if (step_enter(run, STEP_staging) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return step_fail(run, "mounts cannot be made private");
+	fs->staging = new_scratch(run, "0700");
+	if (fs->staging < 0 ||
+	    move_mount(fs->staging, "", AT_FDCWD, STAGING, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return step_fail(run, "a tmpfs cannot be mounted");
+	step_done(run);
+	return 0;
+}
+
+static int prepare_root(struct jail_run *run, struct rootfs *fs)
+{
+	static const char *const dirs[] = {"etc",
+					   "dev",
+					   "proc",
+					   "sys",
+					   "run",
+					   "var",
+					   "home",
+					   "tmp",
+					   "work",
+					   "home/agent",
+					   "dev/pts",
+					   "dev/shm",
+					   "sys/devices",
+					   "sys/devices/system",
+					   "sys/devices/system/cpu",
+					   "var/cache",
+					   "var/lib",
+					   "var/log",
+					   "etc/ssl",
+					   "opt",
+					   "mnt"};
+
+	if (step_enter(run, STEP_root) < 0 || mkdirat(fs->staging, "root", 0755) < 0)
+		return step_fail(run, "new root");
+	fs->root = new_tmpfs("0755", 4 << 20, 4096, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (fs->root < 0 ||
+	    move_mount(fs->root, "", fs->staging, "root", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return step_fail(run, "a tmpfs cannot be mounted");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(fs->root, dirs[i], 0755) < 0)
+			return step_fail(run, "/%s", dirs[i]);
+	if (put_link(fs->root, "/tmp", "var/tmp") < 0 ||
+	    put_link(fs->root, "/run", "var/run") < 0)
+		return step_fail(run, "/var");
+	return 0;
+}
+
+static int prepare_etc(struct jail_run *run, struct rootfs *fs)
+{
+	static const struct {
+		const char *path, *text;
+	} files[] = {
+	    {"etc/passwd", "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
+			   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+	    {"etc/group", "agent:x:1000:\nnogroup:x:65534:\n"},
+	    {"etc/hosts",
+	     "127.0.0.1 localhost jail\n::1 localhost ip6-localhost ip6-loopback jail\n"},
+	    {"etc/hostname", "jail\n"},
+	    {"etc/host.conf", "multi on\n"},
+	    {"etc/nsswitch.conf",
+	     "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
+	     "networks: files\nprotocols: files\nservices: files\nethers: files\n"
+	     "rpc: files\n"},
+	    {"etc/resolv.conf", ""},
+	    {"etc/machine-id", "61676e742d6a61696c2d6d616368696e\n"},
+	    {"etc/shells", "/bin/sh\n"},
+	};
+
+	if (step_enter(run, STEP_etc) < 0)
+		return step_fail(run, "/etc");
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (put_file(fs->root, files[i].path, files[i].text) < 0)
+			return step_fail(run, "/%s", files[i].path);
+	step_done(run);
+	return 0;
+}
+
+/* A device of the host, checked to be that device; it must stay a device, so no nodev. */
+static int place_device(int root, const char *name, unsigned major_number,
+			unsigned minor_number)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+				  .propagation = MS_PRIVATE};
+	char *source AUTO_FREE = mem_printf("/%s", name);
+	int fd AUTO_FD = tree_open_path(AT_FDCWD, source);
+	int tree AUTO_FD = -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(major_number, minor_number)) {
+		errno = ENODEV;
+		return -1;
+	}
+	tree = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return -1;
+	return place(root, fd_steal(&tree), name, true);
+}
+
+static int prepare_dev(struct jail_run *run, struct rootfs *fs)
+{
+	static const struct {
+		const char *name;
+		unsigned major_number, minor_number;
+	} devices[] = {{"dev/null", 1, 3},   {"dev/zero", 1, 5},    {"dev/full", 1, 7},
+		       {"dev/random", 1, 8}, {"dev/urandom", 1, 9}, {"dev/tty", 5, 0}};
+	static const struct {
+		const char *target, *path;
+	} links[] = {{"/proc/self/fd", "dev/fd"},
+		     {"/proc/self/fd/0", "dev/stdin"},
+		     {"/proc/self/fd/1", "dev/stdout"},
+		     {"/proc/self/fd/2", "dev/stderr"},
+		     {"pts/ptmx", "dev/ptmx"}};
+	static const char *const pts[] = {"newinstance", NULL,	 "ptmxmode", "0666",
+					  "mode",	 "0620", NULL};
+
+	if (step_enter(run, STEP_dev) < 0)
+		return step_fail(run, "/dev");
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++)
+		if (place_device(fs->root, devices[i].name, devices[i].major_number,
+				 devices[i].minor_number) < 0)
+			return step_fail(run, "/%s", devices[i].name);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		if (put_link(fs->root, links[i].target, links[i].path) < 0)
+			return step_fail(run, "/%s", links[i].path);
+	if (place(fs->root, tree_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
+		  "dev/pts", false) < 0)
+		return step_fail(run, "/dev/pts");
+	if (place(fs->root, new_scratch(run, "1777"), "dev/shm", false) < 0)
+		return step_fail(run, "/dev/shm");
+	step_done(run);
+	return 0;
+}
+
+/* Puts an unreadable empty file, or a read-only view of itself, over parts of /proc. */
+static int mask_proc(int root)
+{
+	static const char *const hidden[] = {
+	    "kcore",	     "keys",	    "key-users",  "kmsg",	"sysrq-trigger",
+	    "timer_list",    "sched_debug", "kpagecount", "kpageflags", "kpagecgroup",
+	    "latency_stats", "vmallocinfo", "slabinfo",	  "config.gz"};
+	static const char *const frozen[] = {"sys",  "irq",  "bus",   "fs",
+					     "acpi", "scsi", "driver"};
+	int empty AUTO_FD = -1;
+
+	if (mknodat(root, "run/.hidden", S_IFREG, 0) < 0)
+		return -1;
+	empty = fd_open_beneath(root, "run/.hidden", O_PATH, 0);
+	if (empty < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(hidden) + ARRAY_LEN(frozen); i++) {
+		bool hide = i < ARRAY_LEN(hidden);
+		char *path AUTO_FREE =
+		    mem_printf("proc/%s", hide ? hidden[i] : frozen[i - ARRAY_LEN(hidden)]);
+		int at AUTO_FD = fd_open_beneath(root, path, O_PATH, 0);
+		int tree;
+
+		if (at < 0 && errno == ENOENT)
+			continue;
+		tree = at < 0 ? -1 : tree_clone(hide ? empty : at, false);
+		if (tree < 0 || place(root, tree, path, hide) < 0)
+			return -1;
+	}
+	return unlinkat(root, "run/.hidden", 0);
+}
+
+static int place_proc(struct jail_run *run, struct rootfs *fs)
+{
+	int placed AUTO_FD = fs->proc;
+	int tree;
+
+	if (step_enter(run, STEP_proc) < 0)
+		return step_fail(run, "proc");
+	if (move_mount(placed, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return step_fail(run, "/proc");
+	/* a view of our own that stays free of the masks */
+	fs->proc = open_tree(placed, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fs->proc < 0 || mask_proc(fs->root) < 0)
+		return step_fail(run, "/proc");
+	tree = tree_open_path(AT_FDCWD, "/sys/devices/system/cpu");
+	if (tree >= 0) { /* hwloc, JVM, sysconf(3) count processors there */
+		int fd AUTO_FD = tree;
+
+		if (place(fs->root, tree_clone(fd, false), "sys/devices/system/cpu", false) < 0)
+			return step_fail(run, "/sys/devices/system/cpu");
+	}
+	step_done(run);
+	return 0;
+}
+
+static int place_mounts(struct jail_run *run, struct rootfs *fs)
+{
+	if (step_enter(run, STEP_mounts) < 0)
+		return step_fail(run, "mounts of the spec");
+	for (size_t i = 0; i < run->spec.mount_count; i++) {
+		const char *target = run->spec.mounts[i].target + 1;
+		struct jail_source *source = &run->sources[i];
+
+		if (source->link) {
+			if (make_parents(fs->root, target) < 0 ||
+			    (symlinkat(source->link, fs->root, target) < 0 && errno != EEXIST))
+				return step_fail(run, "/%s", target);
+			continue;
+		}
+		if (source->tree < 0)
+			continue;
+		if (place(fs->root, fd_steal(&source->tree), target, source->is_file) < 0)
+			return step_fail(run, "%s cannot be mounted on /%s",
+					 run->spec.mounts[i].source, target);
+	}
+	step_done(run);
+	return 0;
+}
+
+static int place_scratch(struct jail_run *run, struct rootfs *fs)
+{
+	if (step_enter(run, STEP_scratch) < 0)
+		return step_fail(run, "/tmp");
+	if (place(fs->root, new_scratch(run, "1777"), "tmp", false) < 0)
+		return step_fail(run, "/tmp");
+	step_done(run);
+	return 0;
+}
+
+int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
+{
+	fs->proc = fs->staging = fs->root = fs->store = fs->scratch = -1;
+	if (prepare_proc(run, fs) < 0 || open_stores(run, fs) < 0 ||
+	    prepare_staging(run, fs) < 0 || prepare_root(run, fs) < 0 ||
+	    prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 || place_proc(run, fs) < 0 ||
+	    place_mounts(run, fs) < 0)
+		return -1;
+	return place_scratch(run, fs);
+}
+
+/* ---- the last step
+ * ------------------------------------------------------------------------------------- */
+
+int rootfs_pivot(struct jail_run *run, struct rootfs *fs)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+	if (step_enter(run, STEP_pivot) < 0 ||
+	    mount_setattr(fs->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return step_fail(run, "the root cannot be made read-only");
+	if (fchdir(fs->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return step_fail(run, "pivot_root");
+	/* The old root now lies on top of the new one, and "." still is the old one's place
+	 * (pivot_root(2)). */
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return step_fail(run, "the old root cannot be unmounted");
+	run->done |= 1ULL << STEP_root;
+	step_done(run);
+	return 0;
+}

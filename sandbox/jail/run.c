@@ -1,0 +1,250 @@
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+
+#define STEP_TEXT(name) #name,
+static const char *const names[STEP_COUNT] = {JAIL_STEPS(STEP_TEXT, STEP_TEXT)};
+#undef STEP_TEXT
+
+#define NOT_A_LAYER(name) false,
+#define A_LAYER(name) true,
+static const bool is_layer[STEP_COUNT] = {JAIL_STEPS(NOT_A_LAYER, A_LAYER)};
+#undef NOT_A_LAYER
+#undef A_LAYER
+
+_Static_assert(STEP_COUNT <= 64, "jail_run.done has a bit a step");
+
+void run_init(struct jail_run *run)
+{
+	memset(run, 0, sizeof(*run));
+	for (size_t i = 0; i < ARRAY_LEN(run->cgroup.dirs); i++)
+		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
+	run->cgroup.ctl = -1;
+	run->work_tree = run->payload_sock = run->helper_sock = -1;
+}
+
+const char *step_name(enum jail_step step)
+{
+	return (unsigned)step < STEP_COUNT ? names[step] : "?";
+}
+
+int step_enter(struct jail_run *run, enum jail_step step)
+{
+	run->step = step;
+#ifdef AGENT_FAULTS
+	if (run->fault && strcmp(run->fault, names[step]) == 0) {
+		errno = EIO;
+		return -1;
+	}
+#endif
+	return 0;
+}
+
+int step_fail(struct jail_run *run, const char *format, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	if (run->failure.what[0])
+		return -1;
+	run->failure.step = run->step;
+	run->failure.err = saved;
+	va_start(args, format);
+	vsnprintf(run->failure.what, sizeof(run->failure.what), format, args);
+	va_end(args);
+	return -1;
+}
+
+void step_done(struct jail_run *run)
+{
+	run->done |= 1ULL << run->step;
+}
+
+void step_layers(const struct jail_run *run, char *out, size_t size)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (unsigned i = 0; i < STEP_COUNT; i++) {
+		if (!is_layer[i] || !(run->done & 1ULL << i))
+			continue;
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? " " : "",
+					 names[i]);
+		if (used >= size)
+			return;
+	}
+}
+
+/* ---- remedies
+ * ------------------------------------------------------------------------------------------ */
+
+/* The number in a file of /proc/sys; -1 when there is none. */
+static long sysctl_number(const char *path)
+{
+	char text[32];
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	long value;
+
+	if (len <= 0)
+		return -1;
+	text[len] = '\0';
+	return sscanf(text, "%ld", &value) == 1 ? value : -1;
+}
+
+static const char *namespace_remedy(int err)
+{
+	if (sysctl_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, "
+		       "or start as root";
+	if (sysctl_number("/proc/sys/user/max_user_namespaces") == 0)
+		return "allow user namespaces: sysctl -w user.max_user_namespaces=15000";
+	if (sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		return "AppArmor keeps unprivileged user namespaces from working: install an "
+		       "AppArmor profile "
+		       "with \"userns,\" for agent-jail (it ships with the package), or start "
+		       "as root";
+	if (err == ENOSPC || err == EUSERS)
+		return "a limit on namespaces is reached: see sysctl user.max_*_namespaces, "
+		       "and the nesting "
+		       "of namespaces that this was started in";
+	if (err == EPERM || err == EACCES)
+		return "inside a container: its seccomp or AppArmor profile denies namespaces "
+		       "and mounts; run "
+		       "it with a profile that allows them, or outside of a container";
+	if (err == EINVAL || err == ENOSYS)
+		return "this kernel lacks that kind of namespace (CONFIG_USER_NS, "
+		       "CONFIG_PID_NS, CONFIG_NET_NS …)";
+	return "";
+}
+
+void step_remedy(const struct jail_failure *failure, char *out, size_t size)
+{
+	const char *text = "";
+
+	switch ((int)failure->step) {
+	case STEP_userns:
+	case STEP_mountns:
+	case STEP_pidns:
+	case STEP_netns:
+	case STEP_ipcns:
+	case STEP_utsns:
+	case STEP_cgroupns:
+	case STEP_loopback:
+	case STEP_staging:
+	case STEP_root:
+	case STEP_dev:
+	case STEP_ids:
+	case STEP_pivot:
+		text = namespace_remedy(failure->err);
+		break;
+	case STEP_cgroup:
+		text =
+		    "start it where cgroups are delegated (systemd-run --user --scope -p "
+		    "Delegate=yes agent …), "
+		    "or as root, or say limits = degraded-ok in the operator's configuration";
+		break;
+	case STEP_proc:
+		text = failure->err == EPERM
+			   ? "parts of /proc are masked here (a container does that): run with "
+			     "an unmasked /proc "
+			     "(podman: --security-opt unmask=ALL), or outside of a container"
+			   : "";
+		break;
+	case STEP_landlock:
+		text = "the kernel must be 5.13 or newer with Landlock on: boot with "
+		       "lsm=landlock,… "
+		       "(see /sys/kernel/security/lsm)";
+		break;
+	case STEP_seccomp:
+		text = "the kernel needs CONFIG_SECCOMP_FILTER";
+		break;
+	case STEP_sources:
+	case STEP_mounts:
+		text = failure->err == ENOENT
+			   ? "make it, or take it out of the list of mounts ([jail] path)"
+		       : failure->err == ELOOP
+			   ? "name it by its real path: no symbolic link is followed there"
+			   : "";
+		break;
+	default:
+		break;
+	}
+	snprintf(out, size, "%s", text);
+}
+
+/* ---- packets
+ * -------------------------------------------------------------------------------------------
+ */
+
+int packet_send(int sock, const struct jail_packet *packet, int fd)
+{
+	struct jail_packet copy = *packet;
+	struct iovec part = {&copy, sizeof(copy)};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
+	}
+	do
+		n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -1 : 0;
+}
+
+int packet_receive(int sock, struct jail_packet *packet, int *fd)
+{
+	struct iovec part = {packet, sizeof(*packet)};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
+	struct cmsghdr *head;
+	ssize_t n;
+
+	if (fd) {
+		*fd = -1;
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	/* A peer that ended without reading all is told first, once, and what it had sent comes
+	 * behind. */
+	do
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (n <= 0)
+		return (int)n;
+	head = fd ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+	    head->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(head), sizeof(int));
+	if ((size_t)n != sizeof(*packet)) {
+		errno = EPROTO;
+		return -1;
+	}
+	packet->failure.what[sizeof(packet->failure.what) - 1] = '\0';
+	packet->work[sizeof(packet->work) - 1] = '\0';
+	packet->note[sizeof(packet->note) - 1] = '\0';
+	return 1;
+}

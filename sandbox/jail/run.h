@@ -1,0 +1,132 @@
+/*
+ * One run of agent-jail: what its three processes share, and the named steps of the set-up.
+ *
+ *	outer    agent-jail itself, as it was started: reads the spec and the go, owns the
+ *cgroup, the deadline and the facts; never enters the jail's namespaces helper   its child:
+ *payload's uid, makes the namespaces, sits outside of the pid namespace, reads the payload's
+ *real siginfo, kills and reaps everything idle     first child of the helper: PID 1 of the
+ *jail. Does nothing; ends when the helper is gone payload  second child of the helper: builds
+ *the file system, gives up power, runs the command
+ *
+ * Every step of the set-up has a name; when one fails the payload is not started and the facts
+ *name it. A step that is a layer of isolation is listed in the facts once it holds.
+ */
+#ifndef JAIL_RUN_H
+#define JAIL_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/jail_spec.h"
+
+/* In build order. LAYER: listed in the facts when it holds. */
+#define JAIL_STEPS(STEP, LAYER)                                                                \
+	STEP(start)                                                                            \
+	STEP(spec) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) LAYER(uid)          \
+	    LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
+		LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) STEP(payload)             \
+		    STEP(attach) LAYER(session) LAYER(proc) STEP(staging) LAYER(root)          \
+			STEP(etc) LAYER(dev) STEP(mounts) STEP(scratch) STEP(go) STEP(layers)  \
+			    LAYER(work) LAYER(home) LAYER(pivot) LAYER(cgroupns) LAYER(ids)    \
+				LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps)          \
+				    LAYER(nnp) LAYER(landlock) LAYER(seccomp) LAYER(selftest)
+
+#define JAIL_STEP_ENUM(name) STEP_##name,
+enum jail_step { JAIL_STEPS(JAIL_STEP_ENUM, JAIL_STEP_ENUM) STEP_COUNT };
+#undef JAIL_STEP_ENUM
+
+/* Ids inside: what id(1) says. */
+#define JAIL_ID 1000
+
+struct jail_failure {
+	enum jail_step step;
+	int err;	/* errno, 0 when there is none */
+	char what[400]; /* call or thing */
+};
+
+/* A source of the spec's mounts, opened before the payload builds. */
+struct jail_source {
+	int tree;     /* owned: detached mount, -1 when link or skipped */
+	bool is_file; /* the mount point is a file */
+	char *link;   /* owned: the source is this symbolic link, to be made again inside */
+};
+
+enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
+
+struct jail_cgroup {
+	enum cgroup_kind kind;
+	char name[64];	/* of our directory: agent-<pid>-<start time> */
+	int parents[2]; /* owned: v1: memory, pids; v2: [0] the delegated directory */
+	int dirs[2];	/* owned: our directories; v2: [0] ours, [1] "job" */
+	int attach[2];	/* owned: v1: "tasks" of both, written by the payload about itself */
+	int ctl;	/* owned: v2: "ctl", where the helper is born */
+};
+
+struct jail_run {
+	struct jail_spec spec;
+	enum jail_step step;	     /* the one under way */
+	uint64_t done;		     /* bit a step */
+	struct jail_failure failure; /* the first one */
+	bool separate;		     /* the payload has a uid of its own */
+	uid_t uid;		     /* payload's, as outer sees it */
+	gid_t gid;
+	struct jail_cgroup cgroup;
+	struct jail_source *sources; /* owned: one a mount of the spec; NULL until opened */
+	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
+	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
+	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
+	const char *fault;	     /* name of the step that shall fail: test builds only */
+	char note[256]; /* for facts.detail of a run that was not set up as asked in full */
+};
+
+void run_init(struct jail_run *run);
+const char *step_name(enum jail_step step);
+
+/* Begins a step. 0, or -1 with errno when the test build was told to let it fail. */
+int step_enter(struct jail_run *run, enum jail_step step);
+/* Records that the step under way failed with errno; keeps an earlier failure. Returns -1. */
+int step_fail(struct jail_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void step_done(struct jail_run *run);
+
+/* The names of the layers that hold, blank-separated. */
+void step_layers(const struct jail_run *run, char *out, size_t size);
+/* What the user can do about a failure; "" when there is nothing to say. Reads the host's
+ * /proc. */
+void step_remedy(const struct jail_failure *failure, char *out, size_t size);
+
+/* Between outer, helper and payload: one packet a message (SOCK_SEQPACKET). */
+enum jail_message {
+	MSG_FAILED = 1, /* helper, payload: failure */
+	MSG_PREPARED,	/* payload: waits for the go */
+	MSG_COPY,   /* payload: asks outer to copy the layers; carries the directory; which: "w"
+		       or "h" */
+	MSG_COPIED, /* outer: done */
+	MSG_READY,  /* payload: everything holds, exec comes next */
+	MSG_NOT_RUN, /* payload: exec failed; err in failure */
+	MSG_ENDED,   /* helper: all processes are gone; status */
+};
+
+struct jail_packet {
+	enum jail_message message;
+	struct jail_failure failure;
+	uint64_t done;
+	int code;	   /* MSG_ENDED: si_code of the payload */
+	int status;	   /* MSG_ENDED: si_status */
+	uint64_t cpu_ms;   /* MSG_ENDED: user and system time of the payload */
+	uint64_t leftover; /* MSG_ENDED */
+	long long now_ms;  /* MSG_READY, MSG_ENDED: CLOCK_MONOTONIC of the event */
+	char work[16];	   /* MSG_READY: overlay, copy, bind, empty */
+	char which;	   /* MSG_COPY */
+	char note[256];	   /* MSG_READY */
+};
+
+/* 0, or -1 with errno. fd: a descriptor to carry, or -1. */
+int packet_send(int sock, const struct jail_packet *packet, int fd);
+/* 1, 0 when the peer is gone, -1 with errno. *fd (NULL: none is taken) is owned by the caller,
+ * -1 when none came. */
+int packet_receive(int sock, struct jail_packet *packet, int *fd);
+
+#endif

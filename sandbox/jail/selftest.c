@@ -1,0 +1,185 @@
+/* Looks from inside whether the walls hold, as the payload would find them. See confine.h. */
+#include "confine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "sandbox/jail/run.h"
+
+/* What a call that must fail did. */
+static bool failed_with(long result, int expected)
+{
+	if (result >= 0)
+		return false;
+	return errno == expected;
+}
+
+static bool has_line(const char *text, const char *line)
+{
+	const char *at = strstr(text, line);
+
+	return at && (at == text || at[-1] == '\n') && at[strlen(line)] == '\n';
+}
+
+static bool status_is_bare(void)
+{
+	static const char *const lines[] = {"CapInh:\t0000000000000000",
+					    "CapPrm:\t0000000000000000",
+					    "CapEff:\t0000000000000000",
+					    "CapBnd:\t0000000000000000",
+					    "CapAmb:\t0000000000000000",
+					    "NoNewPrivs:\t1",
+					    "Seccomp:\t2"};
+	char text[8192];
+	int fd AUTO_FD = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (len <= 0)
+		return false;
+	text[len] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+		if (!has_line(text, lines[i]))
+			return false;
+	return true;
+}
+
+/* Only 0, 1, 2, sock, and the directory that is being read. */
+static bool descriptors_are_listed(int sock)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	bool fine = dir;
+
+	while (dir && (entry = readdir(dir))) {
+		int fd = atoi(entry->d_name);
+
+		if (entry->d_name[0] != '.' && fd > 2 && fd != sock && fd != dirfd(dir))
+			fine = false;
+	}
+	if (dir)
+		closedir(dir);
+	return fine;
+}
+
+static bool no_way_out(void)
+{
+	struct sockaddr_in outside = {
+	    .sin_family = AF_INET,
+	    .sin_port = htons(443),
+	    .sin_addr = {htonl(0xc0000201)}}; /* 192.0.2.1, RFC 5737 */
+	int sock AUTO_FD = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return sock >= 0 &&
+	       failed_with(connect(sock, (struct sockaddr *)&outside, sizeof(outside)),
+			   ENETUNREACH);
+}
+
+static bool loopback_works(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(address);
+	int listener AUTO_FD = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client AUTO_FD = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return listener >= 0 && client >= 0 &&
+	       bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	       listen(listener, 1) == 0 &&
+	       getsockname(listener, (struct sockaddr *)&address, &len) == 0 &&
+	       connect(client, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+static bool init_is_out_of_reach(void)
+{
+	int fd AUTO_FD = open("/proc/1/environ", O_RDONLY | O_CLOEXEC);
+	int root AUTO_FD = open("/proc/1/root", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 && root < 0;
+}
+
+static bool root_is_read_only(void)
+{
+	return mkdir("/etc/self-test", 0700) < 0 && mkdir("/self-test", 0700) < 0 &&
+	       open("/etc/passwd", O_WRONLY | O_CLOEXEC) < 0;
+}
+
+/* The old root would show through as more than one kind of thing that we did not put there. */
+static bool root_is_ours(void)
+{
+	struct stat at_root, at_etc;
+
+	return stat("/", &at_root) == 0 && stat("/etc/passwd", &at_etc) == 0 &&
+	       at_root.st_dev == at_etc.st_dev && access("/root", F_OK) < 0 &&
+	       access("/boot", F_OK) < 0 && access("/run/systemd", F_OK) < 0;
+}
+
+static bool can_work(void)
+{
+	int fd AUTO_FD = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd >= 0 && access(JAIL_WORK, R_OK | W_OK | X_OK) == 0 &&
+	       access(JAIL_HOME, R_OK | W_OK | X_OK) == 0;
+}
+
+static const char *first_surprise(int sock)
+{
+	if (!status_is_bare())
+		return "capabilities, no_new_privs or the filter are not as set";
+	if (getuid() != JAIL_ID || geteuid() != JAIL_ID || getgid() != JAIL_ID)
+		return "the ids are not those of the payload";
+	if (!descriptors_are_listed(sock))
+		return "a descriptor is open that is not listed";
+	if (!failed_with(socket(AF_VSOCK, SOCK_STREAM, 0), EAFNOSUPPORT) ||
+	    !failed_with(socket(AF_PACKET, SOCK_RAW, 0), EAFNOSUPPORT))
+		return "a socket family is open that must be closed";
+	if (!no_way_out())
+		return "the network is not empty";
+	if (!loopback_works())
+		return "the loopback does not work";
+	if (!failed_with(unshare(CLONE_NEWUSER), EPERM))
+		return "a nested user namespace can be made";
+	if (!failed_with(syscall(SYS_io_uring_setup, 1, NULL), ENOSYS) ||
+	    !failed_with(syscall(SYS_keyctl, 0, 0, 0, 0, 0), ENOSYS) ||
+	    !failed_with(syscall(SYS_bpf, 0, NULL, 0), EPERM))
+		return "a system call is open that must be closed";
+	if (!failed_with(mount("none", "/tmp", "tmpfs", 0, NULL), EPERM) ||
+	    !failed_with(chroot("/tmp"), EPERM))
+		return "mounts can be changed";
+	if (!init_is_out_of_reach())
+		return "PID 1 can be looked into";
+	if (!root_is_read_only())
+		return "the root can be written";
+	if (!root_is_ours())
+		return "the root is not the one that was built";
+	if (!can_work())
+		return "the work tree, HOME or /tmp cannot be written";
+	return NULL;
+}
+
+int confine_self_test(struct jail_run *run, int sock)
+{
+	const char *surprise;
+
+	if (step_enter(run, STEP_selftest) < 0)
+		return step_fail(run, "self-test");
+	surprise = first_surprise(sock);
+	if (surprise) {
+		errno = 0;
+		return step_fail(run, "self-test: %s", surprise);
+	}
+	step_done(run);
+	return 0;
+}

@@ -1,0 +1,229 @@
+#include "tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "sandbox/jail/run.h"
+
+int tree_clone(int fd, bool writable)
+{
+	struct mount_attr attr = {
+	    .attr_set =
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY),
+	    .propagation = MS_PRIVATE,
+	};
+	int tree AUTO_FD = open_tree(
+	    fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (tree < 0 ||
+	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return -1;
+	return fd_steal(&tree);
+}
+
+int tree_new(const char *type, const char *const *options, unsigned attributes)
+{
+	int fs AUTO_FD = fsopen(type, FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return -1;
+	for (; options && options[0]; options += 2)
+		if (fsconfig(fs, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+			     options[0], options[1], 0) < 0)
+			return -1;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return fsmount(fs, FSMOUNT_CLOEXEC, attributes);
+}
+
+/* ---- idmapped mounts
+ * --------------------------------------------------------------------------------- */
+
+static int write_proc(pid_t pid, const char *name, const char *text)
+{
+	char path[64];
+	int fd AUTO_FD = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+/*
+ * A user namespace that only carries a map: id on disk -> payload's id (mount_setattr(2),
+ * MOUNT_ATTR_IDMAP). Its one process waits to be killed. Descriptor, -1 with errno.
+ */
+static int map_namespace(const struct jail_run *run, uid_t uid, gid_t gid)
+{
+	char text[64];
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+	int fd = -1, saved;
+
+	if (pid < 0)
+		return -1;
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	snprintf(text, sizeof(text), "%u %u 1\n", uid, run->uid);
+	if (write_proc(pid, "uid_map", text) == 0) {
+		snprintf(text, sizeof(text), "%u %u 1\n", gid, run->gid);
+		if (write_proc(pid, "gid_map", text) == 0) {
+			snprintf(text, sizeof(text), "/proc/%d/ns/user", (int)pid);
+			fd = open(text, O_RDONLY | O_CLOEXEC);
+		}
+	}
+	saved = errno;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	errno = saved;
+	return fd;
+}
+
+int tree_give_to_payload(const struct jail_run *run, int tree)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+	struct stat st;
+	int ns AUTO_FD = -1;
+
+	if (fstat(tree, &st) < 0)
+		return -1;
+	if (st.st_uid == run->uid && st.st_gid == run->gid)
+		return 0;
+	ns = map_namespace(run, st.st_uid, st.st_gid);
+	if (ns < 0)
+		return -1;
+	attr.userns_fd = (uint64_t)ns;
+	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+}
+
+/* ---- sources
+ * ------------------------------------------------------------------------------------------ */
+
+int tree_open_path(int dir, const char *path)
+{
+	struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+			       .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+
+	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+int tree_open_layer(int store, int scratch, const char *name)
+{
+	bool in_scratch = strncmp(name, "run/", 4) == 0;
+	int dir = in_scratch ? scratch : store;
+
+	if (dir < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	return fd_open_beneath(dir, in_scratch ? name + 4 : name, O_PATH | O_DIRECTORY, 0);
+}
+
+static char *read_link(int fd)
+{
+	char text[PATH_MAX];
+	ssize_t len = readlinkat(fd, "", text, sizeof(text));
+
+	if (len < 0 || (size_t)len == sizeof(text))
+		return NULL;
+	return mem_strndup(text, (size_t)len);
+}
+
+/* The mount of one directory or file of the spec, given to the payload where that is asked. */
+static int open_source(struct jail_run *run, const struct jail_mount *mount,
+		       struct jail_source *source)
+{
+	int fd AUTO_FD = tree_open_path(AT_FDCWD, mount->source);
+	struct stat st;
+
+	if (fd < 0)
+		return mount->optional && (errno == ENOENT || errno == ENOTDIR)
+			   ? 0
+			   : step_fail(run, "%s", mount->source);
+	if (fstat(fd, &st) < 0)
+		return step_fail(run, "%s", mount->source);
+	if (S_ISLNK(st.st_mode) && mount->how == JAIL_BIND_RO) {
+		source->link = read_link(fd);
+		return source->link ? 0 : step_fail(run, "%s", mount->source);
+	}
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+		errno = S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
+		return step_fail(run, "%s is neither a directory nor a regular file",
+				 mount->source);
+	}
+	source->is_file = !S_ISDIR(st.st_mode);
+	source->tree = tree_clone(fd, mount->how == JAIL_BIND_RW);
+	if (source->tree < 0)
+		return step_fail(run, "%s cannot be mounted", mount->source);
+	if (mount->how == JAIL_BIND_RO || !run->separate ||
+	    tree_give_to_payload(run, source->tree) == 0)
+		return 0;
+	if (mount->how == JAIL_BIND_RW)
+		return step_fail(run,
+				 "%s cannot be given to the payload's user (idmapped mount)",
+				 mount->source);
+	snprintf(run->note, sizeof(run->note),
+		 "%s is shown with its own owners: no idmapped mounts there", mount->source);
+	return 0;
+}
+
+static int open_work_dir(struct jail_run *run)
+{
+	int fd AUTO_FD = tree_open_path(AT_FDCWD, run->spec.work_dir);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return step_fail(run, "%s", run->spec.work_dir);
+	if (!S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR;
+		return step_fail(run, "%s", run->spec.work_dir);
+	}
+	run->work_tree = tree_clone(fd, run->spec.work_rw);
+	if (run->work_tree < 0)
+		return step_fail(run, "%s cannot be mounted", run->spec.work_dir);
+	if (!run->separate || tree_give_to_payload(run, run->work_tree) == 0)
+		return 0;
+	if (run->spec.work_rw)
+		return step_fail(run,
+				 "%s cannot be given to the payload's user (idmapped mount)",
+				 run->spec.work_dir);
+	snprintf(run->note, sizeof(run->note),
+		 "%s is shown with its own owners: no idmapped mounts there",
+		 run->spec.work_dir);
+	return 0;
+}
+
+int tree_open_sources(struct jail_run *run)
+{
+	size_t count = run->spec.mount_count;
+
+	if (step_enter(run, STEP_sources) < 0)
+		return step_fail(run, "mounts of the spec");
+	run->sources = mem_calloc(count, sizeof(*run->sources));
+	for (size_t i = 0; i < count; i++)
+		run->sources[i].tree = -1;
+	for (size_t i = 0; i < count; i++)
+		if (open_source(run, &run->spec.mounts[i], &run->sources[i]) < 0)
+			return -1;
+	if (run->spec.work_dir && open_work_dir(run) < 0)
+		return -1;
+	step_done(run);
+	return 0;
+}

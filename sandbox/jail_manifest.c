@@ -1,0 +1,241 @@
+#include "jail_manifest.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
+#include "sandbox/jail_spec.h"
+
+/* Read-only inside, at the same path. A missing one is skipped; a link is made again as a link.
+ */
+static const char *const toolchain[] = {
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    /* what programs of /usr look for in /etc; files and public directories only */
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/ca-certificates.conf",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/rpc",
+    "/etc/mime.types",
+    "/etc/magic",
+    "/etc/localtime",
+    "/etc/fonts",
+    "/etc/os-release",
+    "/etc/debian_version",
+    "/etc/lsb-release",
+    "/etc/inputrc",
+    "/etc/bash.bashrc",
+    "/etc/perl",
+    "/etc/python3",
+    "/etc/python3.9",
+    "/etc/python3.10",
+    "/etc/python3.11",
+    "/etc/python3.12",
+    "/etc/python3.13",
+    "/etc/php",
+    "/etc/maven",
+    "/etc/gprofng.rc",
+};
+
+static const struct {
+	const char *name, *value;
+} environment[] = {
+    {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+    {"HOME", JAIL_HOME},
+    {"USER", "agent"},
+    {"LOGNAME", "agent"},
+    {"SHELL", "/bin/sh"},
+    {"TMPDIR", "/tmp"},
+    {"LANG", "C.UTF-8"},
+    {"TZ", "UTC"},
+    {"TERM", "dumb"},
+    {"COLUMNS", "80"},
+    {"CI", "1"},
+    {"XDG_CACHE_HOME", JAIL_HOME "/.cache"},
+    {"XDG_CONFIG_HOME", JAIL_HOME "/.config"},
+    {"XDG_DATA_HOME", JAIL_HOME "/.local/share"},
+    {"XDG_STATE_HOME", JAIL_HOME "/.local/state"},
+    {"XDG_RUNTIME_DIR", "/tmp"},
+    {"GIT_CONFIG_NOSYSTEM", "1"},
+    {"GIT_TERMINAL_PROMPT", "0"},
+    {"GIT_AUTHOR_NAME", "agent"},
+    {"GIT_AUTHOR_EMAIL", "agent@localhost"},
+    {"GIT_COMMITTER_NAME", "agent"},
+    {"GIT_COMMITTER_EMAIL", "agent@localhost"},
+};
+
+static bool is_link(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static bool is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The JDK keeps its configuration in /etc, below a name with its version. */
+static void add_matches(struct jail_spec *spec, const char *pattern)
+{
+	glob_t found;
+
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		jail_spec_add_mount(spec, JAIL_BIND_RO, true, found.gl_pathv[i],
+				    found.gl_pathv[i]);
+	globfree(&found);
+}
+
+/* Puts a directory in front of the PATH that the environment has by now. */
+static void prepend_path(struct jail_spec *spec, const char *dir)
+{
+	for (size_t i = 0; spec->env && spec->env[i]; i++) {
+		char *old AUTO_FREE = NULL;
+
+		if (strncmp(spec->env[i], "PATH=", 5) != 0)
+			continue;
+		old = spec->env[i];
+		spec->env[i] = mem_printf("PATH=%s:%s", dir, old + 5);
+		return;
+	}
+}
+
+void jail_manifest_default(struct jail_spec *spec)
+{
+	for (size_t i = 0; i < ARRAY_LEN(toolchain); i++)
+		jail_spec_add_mount(spec, JAIL_BIND_RO, true, toolchain[i], toolchain[i]);
+	add_matches(spec, "/etc/java-*");
+	for (size_t i = 0; i < ARRAY_LEN(environment); i++)
+		jail_spec_add_env(spec, environment[i].name, environment[i].value);
+}
+
+int jail_manifest_add_path(struct jail_spec *spec, const char *path, struct error *err)
+{
+	char *real AUTO_FREE = path[0] == '/' ? realpath(path, NULL) : NULL;
+	char *bin AUTO_FREE = NULL;
+
+	if (!real && path[0] != '/')
+		return error_set(err, ERROR_USAGE, "[jail] path = %s: not an absolute path",
+				 path);
+	if (!real)
+		return error_errno(err, ERROR_USAGE, errno, "[jail] path = %s", path);
+	if (strcmp(real, "/") == 0 || strcmp(real, "/proc") == 0 || strcmp(real, "/sys") == 0 ||
+	    strcmp(real, "/dev") == 0 || strcmp(real, "/run") == 0)
+		return error_set(err, ERROR_USAGE,
+				 "[jail] path = %s: this would take in the whole machine",
+				 path);
+	jail_spec_add_mount(spec, JAIL_BIND_RO, false, real, real);
+	if (strcmp(real, path) != 0 && is_link(path))
+		jail_spec_add_mount(spec, JAIL_BIND_RO, true, path, path);
+	bin = mem_printf("%s/bin", real);
+	if (is_dir(bin))
+		prepend_path(spec, bin);
+	return 0;
+}
+
+/* ---- commands that the jail does not have
+ * ---------------------------------------------------------- */
+
+/* Where toolchain managers put programs: a pattern of directories below home, and the part of
+ * it to admit. */
+static const struct {
+	const char *programs; /* pattern, relative to home unless absolute */
+	const char *admit;    /* what a toolchain needs to work: the same, cut here */
+} managers[] = {
+    {".nvm/versions/node/*/bin", "/bin"},
+    {".volta/tools/image/node/*/bin", "/bin"},
+    {".pyenv/versions/*/bin", "/bin"},
+    {".rustup/toolchains/*/bin", "/bin"},
+    {".cargo/bin", "/bin"},
+    {".sdkman/candidates/*/current/bin", "/bin"},
+    {".sdkman/candidates/*/*/bin", "/bin"},
+    {".asdf/installs/*/*/bin", "/bin"},
+    {".local/share/mise/installs/*/*/bin", "/bin"},
+    {".rbenv/versions/*/bin", "/bin"},
+    {".goenv/versions/*/bin", "/bin"},
+    {".deno/bin", "/bin"},
+    {".bun/bin", "/bin"},
+    {".dotnet", ""},
+    {"go/bin", "/bin"},
+    {".local/bin", "/bin"},
+    {"/usr/local/go/bin", "/bin"},
+    {"/opt/*/bin", "/bin"},
+    {"/snap/bin", "/bin"},
+};
+
+/* A plain file name: what a PATH would be searched for. */
+static bool is_plain_name(const char *name)
+{
+	return name[0] && !strchr(name, '/') && strpbrk(name, "*?[]\\") == NULL;
+}
+
+/* A link (rustup's and pyenv's proxies, sdkman's "current") is judged by what it leads to. */
+static char *toolchain_of(const char *program, const char *suffix)
+{
+	char *dir AUTO_FREE = mem_strdup(program);
+	char *slash = strrchr(dir, '/'), *real;
+	size_t len, cut = strlen(suffix);
+
+	*slash = '\0';
+	real = realpath(dir, NULL);
+	if (!real)
+		return NULL;
+	len = strlen(real);
+	if (cut && len > cut && strcmp(real + len - cut, suffix) == 0)
+		real[len - cut] = '\0';
+	return real;
+}
+
+char *jail_manifest_find_command(const char *home, const char *name, char **line)
+{
+	if (!is_plain_name(name))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(managers); i++) {
+		bool absolute = managers[i].programs[0] == '/';
+		char *pattern AUTO_FREE =
+		    mem_printf("%s%s%s/%s", absolute || !home ? "" : home, absolute ? "" : "/",
+			       managers[i].programs, name);
+		char *found AUTO_FREE = NULL;
+		glob_t matches;
+
+		if ((!absolute && !home) || glob(pattern, 0, NULL, &matches) != 0)
+			continue;
+		/* sorted: the last is the newest version */
+		for (size_t k = matches.gl_pathc; k-- > 0 && !found;)
+			if (access(matches.gl_pathv[k], X_OK) == 0 &&
+			    !is_dir(matches.gl_pathv[k]))
+				found = toolchain_of(matches.gl_pathv[k], managers[i].admit);
+		globfree(&matches);
+		if (!found)
+			continue;
+		if (line)
+			*line = mem_printf("[jail] path = %s", found);
+		return MEM_STEAL(found);
+	}
+	return NULL;
+}

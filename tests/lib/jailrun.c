@@ -1,0 +1,401 @@
+/*
+ * jailrun - starts agent-jail by hand, for tests and the bench
+ *
+ * jailrun [option…] -- command [argument…]
+ *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --degraded-ok --egress
+ *   --store DIR --scratch DIR --layer NAME… --home-layer NAME… --work-dir DIR --work-rw --copy
+ *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
+ * default toolchain)
+ *   --facts FILE   writes the facts there as "key=value" lines, "-" for descriptor 2
+ *   --log FILE --log-bytes N   collects the output as a stage does
+ *   --fault STEP   runs agent-jail-faults and lets that step fail
+ *   --no-go        closes without a go
+ *   --raw-spec FILE --raw-go FILE   sends these bytes instead
+ *
+ * Ends as env(1) would: the command's status, 128 + signal, 124 at the deadline, 125 when not
+ * set up, 126, 127.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail_manifest.h"
+#include "sandbox/jail_spec.h"
+#include "sandbox/jail_start.h"
+
+struct options {
+	struct jail_spec spec;
+	struct jail_go go;
+	const char *facts, *log, *fault, *raw_spec, *raw_go;
+	size_t log_bytes;
+	bool bare, no_go;
+};
+
+static void __attribute__((noreturn)) die(const char *what, const struct error *err)
+{
+	fprintf(stderr, "jailrun: %s: %s\n", what, err ? err->message : strerror(errno));
+	exit(125);
+}
+
+static void add_bind(struct options *o, enum jail_bind how, char *pair)
+{
+	char *colon = strchr(pair, ':');
+
+	if (!colon)
+		die("SOURCE:TARGET is wanted", NULL);
+	*colon = '\0';
+	jail_spec_add_mount(&o->spec, how, false, pair, colon + 1);
+}
+
+enum {
+	O_MEM = 256,
+	O_PIDS,
+	O_DISK,
+	O_INODES,
+	O_FSIZE,
+	O_WALL,
+	O_CPU,
+	O_DEGRADED,
+	O_EGRESS,
+	O_STORE,
+	O_SCRATCH,
+	O_LAYER,
+	O_HOME,
+	O_WORKDIR,
+	O_WORKRW,
+	O_COPY,
+	O_RO,
+	O_BINDSTORE,
+	O_RW,
+	O_ENV,
+	O_CWD,
+	O_BARE,
+	O_FACTS,
+	O_LOG,
+	O_LOGBYTES,
+	O_FAULT,
+	O_NOGO,
+	O_RAWSPEC,
+	O_RAWGO,
+};
+
+static const struct option table[] = {
+    {"mem", 1, NULL, O_MEM},
+    {"pids", 1, NULL, O_PIDS},
+    {"disk", 1, NULL, O_DISK},
+    {"inodes", 1, NULL, O_INODES},
+    {"fsize", 1, NULL, O_FSIZE},
+    {"wall", 1, NULL, O_WALL},
+    {"cpu", 1, NULL, O_CPU},
+    {"degraded-ok", 0, NULL, O_DEGRADED},
+    {"egress", 0, NULL, O_EGRESS},
+    {"store", 1, NULL, O_STORE},
+    {"scratch", 1, NULL, O_SCRATCH},
+    {"layer", 1, NULL, O_LAYER},
+    {"home-layer", 1, NULL, O_HOME},
+    {"work-dir", 1, NULL, O_WORKDIR},
+    {"work-rw", 0, NULL, O_WORKRW},
+    {"copy", 0, NULL, O_COPY},
+    {"ro", 1, NULL, O_RO},
+    {"bind-store", 1, NULL, O_BINDSTORE},
+    {"rw", 1, NULL, O_RW},
+    {"env", 1, NULL, O_ENV},
+    {"cwd", 1, NULL, O_CWD},
+    {"bare", 0, NULL, O_BARE},
+    {"facts", 1, NULL, O_FACTS},
+    {"log", 1, NULL, O_LOG},
+    {"log-bytes", 1, NULL, O_LOGBYTES},
+    {"fault", 1, NULL, O_FAULT},
+    {"no-go", 0, NULL, O_NOGO},
+    {"raw-spec", 1, NULL, O_RAWSPEC},
+    {"raw-go", 1, NULL, O_RAWGO},
+    {NULL, 0, NULL, 0},
+};
+
+static uint64_t number(void)
+{
+	return strtoull(optarg, NULL, 10);
+}
+
+static void take_option(struct options *o, int c)
+{
+	struct jail_limits *limits = &o->spec.limits;
+	char *equal;
+
+	switch (c) {
+	case O_MEM:
+		limits->memory_bytes = number();
+		break;
+	case O_PIDS:
+		limits->processes = number();
+		break;
+	case O_DISK:
+		limits->disk_bytes = number();
+		break;
+	case O_INODES:
+		limits->inodes = number();
+		break;
+	case O_FSIZE:
+		limits->file_bytes = number();
+		break;
+	case O_WALL:
+		limits->wall_ms = number();
+		break;
+	case O_CPU:
+		limits->cpu_s = number();
+		break;
+	case O_DEGRADED:
+		limits->degraded_ok = true;
+		break;
+	case O_EGRESS:
+		o->spec.egress = true;
+		break;
+	case O_STORE:
+		o->spec.store = mem_strdup(optarg);
+		break;
+	case O_SCRATCH:
+		o->spec.scratch = mem_strdup(optarg);
+		break;
+	case O_LAYER:
+		jail_go_add(&o->go, optarg);
+		break;
+	case O_HOME:
+		jail_go_add_home(&o->go, optarg);
+		break;
+	case O_WORKDIR:
+		o->spec.work_dir = mem_strdup(optarg);
+		break;
+	case O_WORKRW:
+		o->spec.work_rw = true;
+		break;
+	case O_COPY:
+		o->spec.copy_layers = true;
+		break;
+	case O_RO:
+		add_bind(o, JAIL_BIND_RO, optarg);
+		break;
+	case O_BINDSTORE:
+		add_bind(o, JAIL_BIND_STORE, optarg);
+		break;
+	case O_RW:
+		add_bind(o, JAIL_BIND_RW, optarg);
+		break;
+	case O_ENV:
+		equal = strchr(optarg, '=');
+		if (!equal)
+			die("NAME=VALUE is wanted", NULL);
+		*equal = '\0';
+		jail_spec_add_env(&o->spec, optarg, equal + 1);
+		break;
+	case O_CWD:
+		o->spec.cwd = mem_strdup(optarg);
+		break;
+	case O_BARE:
+		o->bare = true;
+		break;
+	case O_FACTS:
+		o->facts = optarg;
+		break;
+	case O_LOG:
+		o->log = optarg;
+		break;
+	case O_LOGBYTES:
+		o->log_bytes = number();
+		break;
+	case O_FAULT:
+		o->fault = optarg;
+		break;
+	case O_NOGO:
+		o->no_go = true;
+		break;
+	case O_RAWSPEC:
+		o->raw_spec = optarg;
+		break;
+	case O_RAWGO:
+		o->raw_go = optarg;
+		break;
+	default:
+		exit(125);
+	}
+}
+
+static void read_file(const char *path, struct strbuf *out)
+{
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
+
+	strbuf_reset(out);
+	if (fd < 0 || fd_read_all(fd, out) < 0)
+		die(path, NULL);
+}
+
+static int make_spec(struct options *o)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int fd;
+
+	strbuf_init(&text, STRBUF_MAX);
+	jail_spec_format(&o->spec, &text);
+	if (o->raw_spec)
+		read_file(o->raw_spec, &text);
+	fd = fd_memfd_sealed("spec", text.data, text.len);
+	if (fd < 0)
+		die("memfd", NULL);
+	return fd;
+}
+
+/* As jail_start, but agent-jail-faults with the step as its argument. */
+static void start_faulty(struct jail_handle *jail, const char *step, int facts, int spec)
+{
+	char path[4096];
+	int go[2];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+	if (len < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0)
+		die("start", NULL);
+	path[len] = '\0';
+	memcpy(strrchr(path, '/') + 1, "agent-jail-faults", sizeof("agent-jail-faults"));
+	jail->pid = fork();
+	if (jail->pid == 0) {
+		const int from[] = {facts, spec, go[1], 0, 1, 2};
+		int moved[6];
+		char name[] = "agent-jail";
+		char *argument = mem_strdup(step);
+		char *argv[] = {name, argument, NULL};
+		char *env[] = {NULL};
+
+		for (int i = 0; i < 6; i++)
+			moved[i] = fcntl(from[i], F_DUPFD, 100);
+		for (int i = 0; i < 6; i++)
+			dup2(moved[i], FD_FACTS + i);
+		close_range(100, ~0U, 0);
+		execve(path, argv, env);
+		_exit(125);
+	}
+	close(go[1]);
+	close(facts);
+	close(spec);
+	jail->go_fd = go[0];
+	jail->output_fd = -1;
+}
+
+static int send_raw(struct jail_handle *jail, const char *path)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&text, STRBUF_MAX);
+	read_file(path, &text);
+	return send(jail->go_fd, text.data, text.len, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static void wait_for(struct options *o, struct jail_handle *jail)
+{
+	struct error err = {0};
+	unsigned long long total;
+	int cut;
+
+	if (o->log) {
+		int log AUTO_FD = open(o->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		if (log < 0 || jail_collect(jail, log, o->log_bytes, &total, &cut, &err) < 0)
+			die(o->log, err.kind ? &err : NULL);
+		fprintf(stderr, "total=%llu cut=%d\n", total, cut);
+		return;
+	}
+	while (waitpid(jail->pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+}
+
+static void print_facts(const char *where, const struct strbuf *text)
+{
+	FILE *file = strcmp(where, "-") == 0 ? stderr : fopen(where, "we");
+
+	for (size_t i = 0; file && i < text->len; i++)
+		fputc(text->data[i] ? text->data[i] : '\n', file);
+	if (file)
+		fclose(file);
+}
+
+static int status_of(const struct jail_facts *facts)
+{
+	switch (facts->outcome) {
+	case JAIL_EXITED:
+		return facts->value;
+	case JAIL_SIGNALED:
+	case JAIL_LIMIT:
+		return 128 + facts->value;
+	case JAIL_TIMEOUT:
+		return 124;
+	case JAIL_OOM:
+		return 137;
+	case JAIL_KILLED:
+		return 128 + 31;
+	case JAIL_NOT_RUN:
+		return facts->value == ENOENT ? 127 : 126;
+	case JAIL_SETUP:
+	case JAIL_INTERNAL:
+		break;
+	}
+	return 125;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.log_bytes = 65536};
+	struct jail_handle jail;
+	struct jail_facts facts;
+	struct error err = {0};
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int ends[2], egress[2] = {-1, -1}, c, result;
+
+	jail_spec_init(&o.spec);
+	jail_go_init(&o.go);
+	while ((c = getopt_long(argc, argv, "+", table, NULL)) >= 0)
+		take_option(&o, c);
+	if (!o.bare)
+		jail_manifest_default(&o.spec);
+	for (int i = optind; i < argc; i++)
+		jail_spec_add_arg(&o.spec, argv[i]);
+	if (!o.spec.cwd)
+		o.spec.cwd = mem_strdup(JAIL_WORK);
+	if (pipe2(ends, O_CLOEXEC) < 0 ||
+	    (o.spec.egress && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, egress) < 0))
+		die("pipe", NULL);
+	if (o.fault)
+		start_faulty(&jail, o.fault, ends[1], make_spec(&o));
+	else if (jail_start(&jail, ends[1], make_spec(&o), egress[1],
+			    fcntl(0, F_DUPFD_CLOEXEC, 3),
+			    o.log ? -1 : fcntl(1, F_DUPFD_CLOEXEC, 3),
+			    o.log ? -1 : fcntl(2, F_DUPFD_CLOEXEC, 3), &err) < 0)
+		die("start", &err);
+	if (o.no_go) {
+		jail_close(&jail);
+	} else {
+		result =
+		    o.raw_go ? send_raw(&jail, o.raw_go) : jail_send_go(&jail, &o.go, &err);
+		if (result < 0 && err.kind)
+			fprintf(stderr, "jailrun: %s\n", err.message);
+		wait_for(&o, &jail);
+	}
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	if (fd_read_all(ends[0], &text) < 0)
+		die("facts", NULL);
+	if (o.facts)
+		print_facts(o.facts, &text);
+	if (!text.len)
+		return o.no_go ? 0 : 125;
+	if (jail_facts_parse(text.data, text.len, &facts, &err) < 0)
+		die("facts", &err);
+	return status_of(&facts);
+}
