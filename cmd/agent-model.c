@@ -5,16 +5,18 @@
  * SYNOPSIS
  *	agent-model		started by agent, with the descriptors of its row
  *
- * Asks the model of its job, runs its tool calls on the files of the base commit in memory, and ends when the
- * model submits. Reads FD_JOB (pipeline/model/job.h), FD_ISSUE, FD_CHANGES (rounds after the first), FD_REPLAY
- * (replay), FD_SECRET (the model key; none for replay and servers without a key), the repository's objects, the
- * CA bundle. Appends to FD_TALK (pipeline/model/conversation.h), writes FD_OUT: changes.json, sends events.
+ * Asks the model of its job, runs its tool calls on the files of the base commit in memory, and
+ *ends when the model submits. Reads FD_JOB (pipeline/model/job.h), FD_ISSUE, FD_CHANGES (rounds
+ *after the first), FD_REPLAY (replay), FD_SECRET (the model key; none for replay and servers
+ *without a key), the repository's objects, the CA bundle. Appends to FD_TALK
+ *(pipeline/model/conversation.h), writes FD_OUT: changes.json, sends events.
  *
  * SECURITY
- *	Hostile inputs: every byte from the provider, the issue, the repository's content, the feedback with test
- *	output. Reach: read the repository's objects and the CA bundle; talk to one host through agent-dial; append
- *	to the conversation. It holds the model key and runs nothing. A compromise yields the key and what the
- *	model may be sent anyway; it can lie in changes.json, which agent-apply checks as hostile.
+ *	Hostile inputs: every byte from the provider, the issue, the repository's content, the
+ *feedback with test output. Reach: read the repository's objects and the CA bundle; talk to one
+ *host through agent-dial; append to the conversation. It holds the model key and runs nothing.
+ *A compromise yields the key and what the model may be sent anyway; it can lie in changes.json,
+ *which agent-apply checks as hostile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,16 +53,16 @@
 struct model {
 	struct model_job job;
 	const struct provider *provider; /* NULL: replay */
-	struct secret *key;              /* owned, or NULL */
+	struct secret *key;		 /* owned, or NULL */
 	struct scrub scrub;
 	struct strbuf ca, issue;
-	char *name; /* owned: "anthropic:NAME" */
+	char *name;		  /* owned: "anthropic:NAME" */
 	struct gitops_repo *repo; /* owned */
-	struct view *view;        /* owned */
-	struct talk *talk;        /* owned */
-	struct talk *recording;   /* owned, or NULL */
-	struct http *http;        /* owned, or NULL */
-	struct json *tools;       /* owned */
+	struct view *view;	  /* owned */
+	struct talk *talk;	  /* owned */
+	struct talk *recording;	  /* owned, or NULL */
+	struct http *http;	  /* owned, or NULL */
+	struct json *tools;	  /* owned */
 	struct toolbox box;
 };
 
@@ -93,8 +95,10 @@ static int take_key(struct model *model, struct error *err)
 	if (!model->key)
 		return error_wrap(err, "model key");
 	model->scrub.key = secret_expose(model->key, &model->scrub.len);
-	if (model->scrub.len == 0 || !http_is_header_value(model->scrub.key, model->scrub.len)) {
-		error_set(err, ERROR_USAGE, "model key: it is empty or has bytes that no key has");
+	if (model->scrub.len == 0 ||
+	    !http_is_header_value(model->scrub.key, model->scrub.len)) {
+		error_set(err, ERROR_USAGE,
+			  "model key: it is empty or has bytes that no key has");
 		return error_next(err, "check [model] key, or the variable that holds it");
 	}
 	return 0;
@@ -268,7 +272,8 @@ static int run(struct stage *stage, struct error *err)
 	struct model model AUTO_MODEL = {.provider = NULL};
 	int kind;
 
-	signal(SIGPIPE, SIG_IGN); /* a connection that breaks while it is written to is a fault, not an end */
+	signal(SIGPIPE, SIG_IGN); /* a connection that breaks while it is written to is a fault,
+				     not an end */
 	kind = open_all(&model, stage, err);
 	if (kind == 0)
 		kind = converse(&model, err);

@@ -148,6 +148,21 @@ static int write_receipt(const struct publish_job *job, const char *oid,
 	return 0;
 }
 
+#define SERVER_EVENT_MAX                                                                       \
+	((size_t)8                                                                             \
+	 << 10) /* an event is a line of 64 KiB at most, and a byte may take six there */
+
+/* A refusal leaves no receipt: what the server's hooks said goes to the user as an event. */
+static void tell_server(const struct push_result *result)
+{
+	struct json *event = js_object_new();
+	size_t len =
+	    result->server.len < SERVER_EVENT_MAX ? result->server.len : SERVER_EVENT_MAX;
+
+	js_set_strn(event, "text", result->server.data, len);
+	event_send("server", event);
+}
+
 static void release_push_result(struct push_result *result)
 {
 	push_result_release(result);
@@ -161,8 +176,13 @@ static int publish(const struct publish_job *job, struct error *err)
 
 	push_result_init(&result);
 	if (!tree || check_records(job, tree, err) || make_commit(job, tree, oid, err) ||
-	    enter_scratch(job, err) || push_commit(job, oid, &result, err))
+	    enter_scratch(job, err))
 		return err->kind;
+	if (push_commit(job, oid, &result, err)) {
+		if (result.server.len)
+			tell_server(&result);
+		return err->kind;
+	}
 	return write_receipt(job, oid, &result, err);
 }
 

@@ -160,8 +160,7 @@ int jailplan_memfd(const struct jail_spec *spec, struct error *err);
  * ERROR_FAILED. sup: serves the other children meanwhile; NULL: nobody else is waited for. */
 int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts, struct error *err);
 /* ERROR_ISOLATION for a set-up error, ERROR_FAILED for an internal one, ERROR_USAGE for a command that is not there, else 0. */
-int jailplan_judge(const struct config *config, const struct jail_facts *facts, const char *command,
-		   struct error *err);
+int jailplan_judge(const struct jail_facts *facts, const char *command, struct error *err);
 /* One line for people: "exit status 1", "timeout after 600 s", … into dst. */
 void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size);
 struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree, const char *command);

@@ -195,13 +195,13 @@ static int finish(struct run *run, const struct options *options, const struct j
 		fprintf(stderr, "agent: %s\n", text);
 		return 128 + SIGKILL;
 	case JAIL_NOT_RUN:
-		jailplan_judge(run->config, facts, options->argv[0], err);
+		jailplan_judge(facts, options->argv[0], err);
 		fprintf(stderr, "agent: %s: %s\n", options->argv[0], strerror(facts->value));
 		if (err->next[0])
 			fprintf(stderr, "agent: next: %s\n", err->next);
 		return facts->value == ENOENT ? 127 : 126;
 	case JAIL_SETUP:
-		return jailplan_judge(run->config, facts, options->argv[0], err);
+		return jailplan_judge(facts, options->argv[0], err);
 	case JAIL_INTERNAL:
 		break;
 	}

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -41,18 +40,9 @@ static int add_paths(const struct config *config, struct jail_spec *spec, struct
 {
 	const char *path;
 
-	for (size_t i = 0; (path = config_item(config, "jail.path", i)); i++) {
-		char *bin AUTO_FREE = mem_printf("%s/bin", path);
-		struct stat st;
-
-		if (path[0] != '/' || strstr(path, "/../") || stat(path, &st) < 0 ||
-		    !S_ISDIR(st.st_mode)) {
-			error_set(err, ERROR_USAGE, "jail.path = %s is not an absolute directory", path);
-			return error_next(err, "name the directory of a toolchain, such as /opt/go");
-		}
-		jail_spec_add_mount(spec, JAIL_BIND_RO, false, path, path);
-		jail_manifest_add_path(spec, access(bin, X_OK) == 0 ? bin : path);
-	}
+	for (size_t i = 0; (path = config_item(config, "jail.path", i)); i++)
+		if (jail_manifest_add_path(spec, path, err))
+			return error_wrap(err, "jail.path");
 	return 0;
 }
 
@@ -158,28 +148,24 @@ int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts
 	return 0;
 }
 
-static int judge_missing(const struct config *config, const struct jail_facts *facts,
-			 const char *command, struct error *err)
+static int judge_missing(const struct jail_facts *facts, const char *command, struct error *err)
 {
 	char **words = text_split_words(command);
-	struct strbuf line AUTO_STRBUF = STRBUF_NONE;
+	char *line AUTO_FREE = NULL, *found AUTO_FREE = NULL;
 
-	(void)config;
-	strbuf_init(&line, 4096);
 	error_set(err, ERROR_USAGE, "test command %s: %s", command,
 		  facts->detail[0] ? facts->detail : strerror(facts->value));
-	if (words && jail_manifest_find_command(words[0], &line))
-		error_next(err, "it is on this machine outside of what the jail sees; to admit it, put "
-				"into ~/.config/agent/config under [jail]: %s",
-			   line.data);
+	if (words)
+		found = jail_manifest_find_command(getenv("HOME"), words[0], &line);
+	if (found)
+		error_next(err, "it lies in %s, which the jail does not see; to admit it: %s", found, line);
 	else
 		error_next(err, "install it below /usr, or admit its toolchain with [jail] path = DIR");
 	text_free_words(words);
 	return err->kind;
 }
 
-int jailplan_judge(const struct config *config, const struct jail_facts *facts, const char *command,
-		   struct error *err)
+int jailplan_judge(const struct jail_facts *facts, const char *command, struct error *err)
 {
 	if (facts->outcome == JAIL_SETUP) {
 		error_set(err, ERROR_ISOLATION, "jail: %s", facts->detail);
@@ -189,7 +175,7 @@ int jailplan_judge(const struct config *config, const struct jail_facts *facts, 
 		return error_set(err, ERROR_FAILED, "jail: internal error: %s", facts->detail);
 	/* A command that is a path of the tree may be the change's own fault: that is a red test. */
 	if (facts->outcome == JAIL_NOT_RUN && !strchr(command, '/'))
-		return judge_missing(config, facts, command, err);
+		return judge_missing(facts, command, err);
 	return 0;
 }
 

@@ -188,9 +188,10 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	struct supervised egress = {0};
 	struct error ignored = {0};
 	char *dir AUTO_FREE = rundir_subdir(&run->dir, "fetch", err);
+	int lock = dir ? store_begin(run->dir.state, run->dir.id, STAGE_UID_BASE + STAGE_FETCH, err) : -1;
 	int result;
 
-	if (!dir)
+	if (lock < 0)
 		return err->kind;
 	warm.decisions = js_array_new();
 	result = open_files(run, &warm, plan, &files, err);
@@ -209,6 +210,7 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	fd_close_ptr(&warm.facts[0]);
 	fd_close_ptr(&warm.facts[1]);
 	js_free(warm.decisions);
+	store_end(run->dir.state, run->dir.id, &lock);
 	return result;
 }
 

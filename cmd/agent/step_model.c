@@ -20,6 +20,7 @@
 #define TALK_MAX (256 << 20)
 #define FEEDBACK_MAX 24576
 #define RESPONSE_MAX (32 << 20)
+#define USAGE_MAX (1LL << 40) /* tokens of one call: past that a provider talks nonsense */
 
 /* ---- budget ------------------------------------------------------------------------------------------- */
 
@@ -45,10 +46,15 @@ static struct json *on_model_event(void *arg, const char *event, struct json *fi
 		return answer;
 	}
 	if (strcmp(event, "usage") == 0) {
-		long long input = js_int(fields, "input", 0), output = js_int(fields, "output", 0);
+		long long fresh = js_int(fields, "input", 0), read = js_int(fields, "cache_read", 0);
+		long long written = js_int(fields, "cache_write", 0), output = js_int(fields, "output", 0);
+		bool sane = fresh >= 0 && read >= 0 && written >= 0 && output >= 0 &&
+			    fresh < USAGE_MAX && read < USAGE_MAX && written < USAGE_MAX &&
+			    output < USAGE_MAX;
 
-		if (run->reservation && input >= 0 && output >= 0 &&
-		    ledger_settle(run->ledger, run->reservation, input, output, &err))
+		/* Usage that makes no sense leaves the reservation counted in full. */
+		if (run->reservation && sane &&
+		    ledger_settle(run->ledger, run->reservation, fresh + read + written, output, &err))
 			journal_note(&run->journal, "note: %s", err.message);
 		run->reservation = 0;
 		journal_event(&run->journal, "usage", js_copy(fields));

@@ -95,7 +95,7 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 
 		if (jailplan_read_facts(&run->sup, files->facts[0], facts, &ignored) == 0 &&
 		    facts->outcome == JAIL_SETUP)
-			return jailplan_judge(run->config, facts, "", err);
+			return jailplan_judge(facts, "", err);
 		return result;
 	}
 	return jailplan_read_facts(&run->sup, files->facts[0], facts, err);
@@ -176,7 +176,7 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 		result = run_test(run, job, &files, &facts, err);
 	close_files(&files);
 	if (result == 0)
-		result = jailplan_judge(run->config, &facts, config_get(run->config, "test.command"), err);
+		result = jailplan_judge(&facts, config_get(run->config, "test.command"), err);
 	if (result == 0)
 		result = keep_verdict(run, round, js_str(tree, "tree", ""), &facts, green, err);
 	if (result)

@@ -178,12 +178,12 @@ int step_preflight(struct run *run, struct error *err)
 	supervise_end(&run->sup, &jail);
 	jail_spec_release(&spec);
 	if (result == 0)
-		result = jailplan_judge(run->config, &facts, "/bin/sh", err);
+		result = jailplan_judge(&facts, "/bin/sh", err);
 	if (result == 0 && look && facts.outcome == JAIL_EXITED && facts.value != 0) {
 		facts.outcome = JAIL_NOT_RUN;
 		facts.value = ENOENT;
 		facts.detail[0] = '\0';
-		result = jailplan_judge(run->config, &facts, word, err);
+		result = jailplan_judge(&facts, word, err);
 	}
 	if (result == 0 && strcmp(facts.limits, "degraded") == 0)
 		journal_note(&run->journal, "note: no cgroup can be had here: the jail has no memory and "

@@ -1,8 +1,9 @@
 /*
  * The Anthropic Messages format, streaming (API version 2023-06-01).
  *
- * Source: the provider's API reference, "Messages", "Streaming messages", "Stop reasons", "Prompt
- * caching", "Errors". Unknown event and block types are passed over, as its versioning policy asks.
+ * Source: the provider's API reference, "Messages", "Streaming messages", "Stop reasons",
+ * "Prompt caching", "Errors". Unknown event and block types are passed over, as its versioning
+ * policy asks.
  */
 #include "provider.h"
 
@@ -14,7 +15,8 @@
 #include "pipeline/model/conversation.h"
 #include "pipeline/model/wire.h"
 
-/* ---- request ------------------------------------------------------------------------------------------ */
+/* ---- request
+ * ------------------------------------------------------------------------------------------ */
 
 static struct json *block_new(const char *type)
 {
@@ -74,12 +76,13 @@ static struct json *wire_block(const struct json *block)
 
 	if (strcmp(type, "text") == 0)
 		return wire_has_text(js_get(block, "text")) ? text_block(js_get(block, "text"))
-							     : NULL;
+							    : NULL;
 	if (strcmp(type, "tool_call") == 0)
 		return call_block(block);
 	if (strcmp(type, "tool_result") == 0)
 		return result_block(block);
-	if (strcmp(type, "opaque") == 0 && strcmp(js_str(block, "provider", ""), "anthropic") == 0)
+	if (strcmp(type, "opaque") == 0 &&
+	    strcmp(js_str(block, "provider", ""), "anthropic") == 0)
 		return js_copy(js_get(block, "data"));
 	return NULL;
 }
@@ -116,7 +119,8 @@ static void mark_messages(struct json *messages)
 	int marks = 2;
 
 	for (size_t i = js_len(messages); i > 0 && marks; i--) {
-		struct json *message = js_at(messages, i - 1), *blocks = js_get(message, "content");
+		struct json *message = js_at(messages, i - 1),
+			    *blocks = js_get(message, "content");
 
 		if (strcmp(js_str(message, "role", ""), "user") != 0 || !js_len(blocks))
 			continue;
@@ -186,14 +190,19 @@ static void make_request(const struct provider_request *request, struct strbuf *
 	js_format(root, body);
 }
 
-/* ---- response ----------------------------------------------------------------------------------------- */
+/* ---- response
+ * ----------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word;
 	enum reply_stop stop;
 } stop_words[] = {
-    {"end_turn", STOP_END},       {"stop_sequence", STOP_END}, {"tool_use", STOP_TOOLS},
-    {"max_tokens", STOP_LIMIT},   {"refusal", STOP_REFUSED},   {"pause_turn", STOP_PAUSED},
+    {"end_turn", STOP_END},
+    {"stop_sequence", STOP_END},
+    {"tool_use", STOP_TOOLS},
+    {"max_tokens", STOP_LIMIT},
+    {"refusal", STOP_REFUSED},
+    {"pause_turn", STOP_PAUSED},
     {"model_context_window_exceeded", STOP_CONTEXT},
 };
 
@@ -243,7 +252,8 @@ static int block_start(struct reply *reply, const struct json *root)
 		const struct json *input = js_get(content, "input");
 
 		reply_name(block, js_str(content, "id", ""), js_str(content, "name", ""));
-		/* usually {} and sent in pieces; a server that does not stream it sends it here */
+		/* usually {} and sent in pieces; a server that does not stream it sends it here
+		 */
 		if (js_is_object(input) && js_len(input)) {
 			struct strbuf whole AUTO_STRBUF = STRBUF_NONE;
 
@@ -266,7 +276,8 @@ static void grow_from(struct reply *reply, struct reply_block *block, const stru
 		reply_grow(reply, block, js_text(text), js_text_len(text));
 }
 
-static void grow_signature(struct reply *reply, struct reply_block *block, const struct json *delta)
+static void grow_signature(struct reply *reply, struct reply_block *block,
+			   const struct json *delta)
 {
 	const struct json *more = wire_string(delta, "signature");
 	struct strbuf whole AUTO_STRBUF = STRBUF_NONE;

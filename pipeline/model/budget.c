@@ -17,7 +17,8 @@ static const struct json *last_measure(const struct talk *talk, const char *mode
 
 		if (strcmp(line_role(line), "assistant") != 0 || !js_is_object(usage))
 			continue;
-		if (js_bool(usage, "estimated", false) || !usage_count(usage, "request_bytes") ||
+		if (js_bool(usage, "estimated", false) ||
+		    !usage_count(usage, "request_bytes") ||
 		    strcmp(js_str(line, "model", ""), model) != 0)
 			return NULL;
 		return usage;
@@ -62,17 +63,20 @@ static long long by_size(size_t bytes)
 	return (long long)(bytes / 3) + 1;
 }
 
-void budget_settle(struct usage *usage, size_t request_bytes, size_t reply_bytes, bool began,
+void budget_settle(struct usage *usage, const struct budget_sizes *sizes, bool began,
 		   const struct scrub *scrub)
 {
 	struct json *event = js_object_new();
+	long long written = by_size(sizes->reply_bytes);
 
 	if (!usage->known && began) {
 		/* a stream that was cut may have named its input already */
 		if (usage->input + usage->cache_read + usage->cache_write == 0)
-			usage->input = by_size(request_bytes);
-		if (usage->output < by_size(reply_bytes))
-			usage->output = by_size(reply_bytes);
+			usage->input = by_size(sizes->request_bytes);
+		if (written > sizes->max_output_tokens)
+			written = sizes->max_output_tokens;
+		if (usage->output < written)
+			usage->output = written;
 	}
 	usage_to_json(usage, event);
 	if (!began)

@@ -28,8 +28,8 @@
 struct attempt {
 	struct caller *caller;
 	struct provider_stream stream;
-	bool begun;       /* headers of a 2xx came */
-	bool wrong_type;  /* neither an event stream nor JSON */
+	bool begun;	 /* headers of a 2xx came */
+	bool wrong_type; /* neither an event stream nor JSON */
 	size_t turn;
 	long long shown_ms; /* when progress was last told */
 };
@@ -40,7 +40,8 @@ static void attempt_release(struct attempt *attempt)
 }
 #define AUTO_ATTEMPT __attribute__((cleanup(attempt_release)))
 
-/* ---- receiving ------------------------------------------------------------------------------------------ */
+/* ---- receiving
+ * ------------------------------------------------------------------------------------------ */
 
 static int begin(void *arg, const struct http_result *result)
 {
@@ -65,37 +66,40 @@ static int receive(void *arg, const char *bytes, size_t len)
 
 	if (now - attempt->shown_ms >= PROGRESS_MS && attempt->stream.reply.bytes) {
 		attempt->shown_ms = now;
-		event_progress("turn %zu: the model writes, %zu characters so far", attempt->turn,
-			       attempt->stream.reply.bytes);
+		event_progress("turn %zu: the model writes, %zu characters so far",
+			       attempt->turn, attempt->stream.reply.bytes);
 	}
 	return result;
 }
 
-/* ---- what came of it --------------------------------------------------------------------------------- */
+/* ---- what came of it
+ * --------------------------------------------------------------------------------- */
 
 static void judge_transport(const struct attempt *attempt, const struct http_result *http,
 			    struct fault *fault)
 {
 	static const enum fault_kind kinds[] = {
-	    [HTTP_DONE] = FAULT_CUT,         [HTTP_STOPPED] = FAULT_GARBAGE,
-	    [HTTP_CONNECT] = FAULT_CONNECT,  [HTTP_TLS] = FAULT_TLS,
-	    [HTTP_CUT] = FAULT_CUT,          [HTTP_SILENCE] = FAULT_SILENCE,
-	    [HTTP_DEADLINE] = FAULT_SLOW,    [HTTP_TOO_BIG] = FAULT_TOO_BIG,
-	    [HTTP_LOCAL] = FAULT_LOCAL,
+	    [HTTP_DONE] = FAULT_CUT,	    [HTTP_STOPPED] = FAULT_GARBAGE,
+	    [HTTP_CONNECT] = FAULT_CONNECT, [HTTP_TLS] = FAULT_TLS,
+	    [HTTP_CUT] = FAULT_CUT,	    [HTTP_SILENCE] = FAULT_SILENCE,
+	    [HTTP_DEADLINE] = FAULT_SLOW,   [HTTP_TOO_BIG] = FAULT_TOO_BIG,
+	    [HTTP_LOCAL] = FAULT_LOCAL,	    [HTTP_ALIEN] = FAULT_GARBAGE,
 	};
 	const struct model_limits *limits = &attempt->caller->job->limits;
 	char text[600];
 
 	snprintf(text, sizeof(text), "%s", http->why);
 	if (http->end == HTTP_DONE)
-		snprintf(text, sizeof(text), http->bytes ? "the stream ended within the answer"
-							  : "the answer was empty");
+		snprintf(text, sizeof(text),
+			 http->bytes ? "the stream ended within the answer"
+				     : "the answer was empty");
 	else if (http->end == HTTP_SILENCE)
 		snprintf(text, sizeof(text), "silent for %lld ms", limits->idle_ms);
 	else if (http->end == HTTP_DEADLINE)
 		snprintf(text, sizeof(text), "not done within %lld ms", limits->call_ms);
 	else if (http->end == HTTP_TOO_BIG)
-		snprintf(text, sizeof(text), "more than %lld bytes", limits->response_bytes);
+		snprintf(text, sizeof(text), "more than %lld bytes, or headers without end",
+			 limits->response_bytes);
 	fault_of_kind(fault, kinds[http->end], text, attempt->caller->scrub);
 }
 
@@ -120,9 +124,10 @@ static void judge(struct attempt *attempt, const struct http_result *http, struc
 	memset(fault, 0, sizeof(*fault));
 	if (http->end == HTTP_DONE && http->status >= 300 && http->status < 400) {
 		judge_redirect(http, scrub, fault);
-	} else if (http->end == HTTP_DONE && http->status && (http->status < 200 || http->status > 299)) {
-		fault_of_status(fault, http->status, http->error_body.data, http->error_body.len,
-				http->retry_after_s, scrub);
+	} else if (http->end == HTTP_DONE && http->status &&
+		   (http->status < 200 || http->status > 299)) {
+		fault_of_status(fault, http->status, http->error_body.data,
+				http->error_body.len, http->retry_after_s, scrub);
 	} else if (attempt->wrong_type) {
 		snprintf(text, sizeof(text), "its content type is \"%s\"", http->content_type);
 		fault_of_kind(fault, FAULT_ADDRESS, text, scrub);
@@ -130,24 +135,29 @@ static void judge(struct attempt *attempt, const struct http_result *http, struc
 	} else if (reply->fault_type[0]) {
 		fault_of_stream(fault, reply->fault_type, reply->fault_message, scrub);
 	} else if (reply->overfull) {
-		fault_of_kind(fault, FAULT_TOO_BIG, "more text or blocks than one answer may have",
-			      scrub);
+		fault_of_kind(fault, FAULT_TOO_BIG,
+			      "more text or blocks than one answer may have", scrub);
 	} else if (attempt->stream.garbage) {
 		fault_of_kind(fault, FAULT_GARBAGE, "malformed event", scrub);
 	} else if (reply->stop == STOP_NONE) {
 		/* what broke off behind the stop reason lacks nothing but its end */
 		judge_transport(attempt, http, fault);
+		if (http->end == HTTP_DONE && http->bytes && !attempt->stream.events)
+			fault_of_kind(fault, FAULT_GARBAGE, "there is no event in it", scrub);
 	}
 }
 
-/* ---- one try -------------------------------------------------------------------------------------------- */
+/* ---- one try
+ * --------------------------------------------------------------------------------------------
+ */
 
 static void try_once(struct attempt *attempt, const struct strbuf *body, long long deadline_ms,
 		     struct fault *fault)
 {
 	struct caller *caller = attempt->caller;
 	struct http_result http AUTO_HTTP_RESULT = {0};
-	char *path AUTO_FREE = mem_printf("%s%s", caller->job->path, caller->provider->endpoint);
+	char *path AUTO_FREE =
+	    mem_printf("%s%s", caller->job->path, caller->provider->endpoint);
 	struct http_request request = {
 	    .path = path,
 	    .headers = caller->provider->headers,
@@ -160,15 +170,19 @@ static void try_once(struct attempt *attempt, const struct strbuf *body, long lo
 	    .data = receive,
 	    .arg = attempt,
 	};
+	struct budget_sizes sizes = {.request_bytes = body->len,
+				     .max_output_tokens =
+					 caller->job->limits.max_output_tokens};
 	bool began;
 
 	http_post(caller->http, &request, &http);
 	provider_stream_end(&attempt->stream);
 	judge(attempt, &http, fault);
 	/* silence behind a request that was read may have been charged as well */
-	began = fault->kind == FAULT_NONE || attempt->begun || fault_costs(fault->kind);
-	budget_settle(&attempt->stream.reply.usage, body->len, attempt->stream.reply.bytes, began,
-		      caller->scrub);
+	began = fault->kind == FAULT_NONE || fault_costs(fault->kind) ||
+		(attempt->begun && !attempt->wrong_type);
+	sizes.reply_bytes = attempt->stream.reply.bytes;
+	budget_settle(&attempt->stream.reply.usage, &sizes, began, caller->scrub);
 }
 
 static unsigned random16(void)
@@ -189,10 +203,11 @@ static void pause_ms(long long ms)
 }
 
 /* Whether to try again, after the wait. tries: made so far. */
-static bool wait_for_retry(const struct caller *caller, const struct fault *fault, unsigned tries,
-			   long long until_ms)
+static bool wait_for_retry(const struct caller *caller, const struct fault *fault,
+			   unsigned tries, long long until_ms)
 {
-	long long wait = fault_wait_ms(fault, tries + 1, caller->job->limits.backoff_ms, random16());
+	long long wait =
+	    fault_wait_ms(fault, tries + 1, caller->job->limits.backoff_ms, random16());
 	char brief[128];
 
 	if (tries >= fault_tries(fault->kind) || fd_now_ms() + wait >= until_ms)
@@ -246,8 +261,9 @@ static void make_body(const struct caller *caller, const struct talk *talk, stru
 }
 
 /* One try with what is known of the server. 0 (look at fault), or an error of ours. */
-static int reserve_and_try(struct caller *caller, const struct talk *talk, size_t turn, long long until_ms,
-			   struct fault *fault, struct json **line, struct error *err)
+static int reserve_and_try(struct caller *caller, const struct talk *talk, size_t turn,
+			   long long until_ms, struct fault *fault, struct json **line,
+			   struct error *err)
 {
 	const struct model_limits *limits = &caller->job->limits;
 	struct attempt attempt AUTO_ATTEMPT = {

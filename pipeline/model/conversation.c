@@ -16,7 +16,7 @@ struct talk {
 	int fd; /* borrowed; -1: in memory only */
 	size_t bytes;
 	const struct scrub *scrub; /* borrowed */
-	struct json **lines;       /* owned */
+	struct json **lines;	   /* owned */
 	size_t len, cap;
 };
 
@@ -68,7 +68,8 @@ static int load_line(struct talk *talk, const char *text, size_t len, const char
 	return 0;
 }
 
-/* A recording written by hand may lack the newline of its last line; a file of ours never does. */
+/* A recording written by hand may lack the newline of its last line; a file of ours never does.
+ */
 static int load(struct talk *talk, const struct strbuf *text, bool writable, const char *name,
 		struct error *err)
 {
@@ -182,7 +183,8 @@ int talk_append(struct talk *talk, struct json *taken, struct error *err)
 	return 0;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------ */
+/* ---- lines
+ * ------------------------------------------------------------------------------------------ */
 
 struct json *line_new(const char *role, long long round)
 {
@@ -220,7 +222,8 @@ void line_add_call(struct json *line, const char *id, const char *name, struct j
 		js_set_strn(block, "malformed", malformed, malformed_len);
 }
 
-void line_add_result(struct json *line, const char *id, const char *text, size_t len, bool failed)
+void line_add_result(struct json *line, const char *id, const char *text, size_t len,
+		     bool failed)
 {
 	struct json *block = add_block(line, "tool_result");
 
@@ -293,7 +296,8 @@ static int check_block(const struct json *block, const char *role, struct error 
 		if (result == 0)
 			result = js_need_str(block, "name", &text, err);
 		if (result == 0 && !js_is_object(js_get(block, "input")))
-			return error_set(err, ERROR_USAGE, "a tool call's \"input\" is no object");
+			return error_set(err, ERROR_USAGE,
+					 "a tool call's \"input\" is no object");
 		return result;
 	}
 	if (strcmp(type, "tool_result") == 0 && strcmp(role, "tool") == 0) {
@@ -302,7 +306,8 @@ static int check_block(const struct json *block, const char *role, struct error 
 	}
 	if (strcmp(type, "opaque") == 0 && strcmp(role, "assistant") == 0) {
 		if (!js_is_object(js_get(block, "data")))
-			return error_set(err, ERROR_USAGE, "an opaque block's \"data\" is no object");
+			return error_set(err, ERROR_USAGE,
+					 "an opaque block's \"data\" is no object");
 		return js_need_str(block, "provider", &text, err);
 	}
 	return error_set(err, ERROR_USAGE, "a \"%s\" block in a line of \"%s\"", type, role);

@@ -14,7 +14,8 @@
 #define BODY_MAX 65536
 #define WAIT_MOST_MS 60000
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table
+ * ------------------------------------------------------------------------------------------ */
 
 static const struct {
 	const char *what; /* behind "anthropic at HOST: " */
@@ -23,41 +24,55 @@ static const struct {
 	int error;
 	bool costs;
 } rules[FAULT_COUNT] = {
-    [FAULT_KEY] = {"the model key was refused", "check the key: [model] key, or the variable that "
-		   "holds it", 1, ERROR_FAILED, false},
-    [FAULT_QUOTA] = {"the account's quota is exhausted", "add credit or raise the spending limit at "
-		     "the provider, then: agent resume", 1, ERROR_FAILED, false},
-    [FAULT_MODEL] = {"unknown model", "name one that the provider has: --model PROVIDER:NAME", 1,
-		     ERROR_USAGE, false},
-    [FAULT_TOOLS] = {"the model takes no tool calls", "choose one that does: --model PROVIDER:NAME", 1,
-		     ERROR_USAGE, false},
-    [FAULT_TOO_LONG] = {"the conversation does not fit the model's context window", "choose a model with "
-			"a larger one, or make the issue smaller", 1, ERROR_FAILED, false},
-    [FAULT_REQUEST] = {"the request was refused", "the run is saved; agent resume tries again", 1,
-		       ERROR_FAILED, false},
-    [FAULT_ADDRESS] = {"nothing there answers to this provider's requests", "check [model] baseUrl", 1,
-		       ERROR_USAGE, false},
-    [FAULT_REDIRECT] = {"redirects are not followed", "if that is the right place, set it as [model] "
-			"baseUrl", 1, ERROR_FAILED, false},
+    [FAULT_KEY] = {"the model key was refused",
+		   "check the key: [model] key, or the variable that "
+		   "holds it",
+		   1, ERROR_FAILED, false},
+    [FAULT_QUOTA] = {"the account's quota is exhausted",
+		     "add credit or raise the spending limit at "
+		     "the provider, then: agent resume",
+		     1, ERROR_FAILED, false},
+    [FAULT_MODEL] = {"unknown model", "name one that the provider has: --model PROVIDER:NAME",
+		     1, ERROR_USAGE, false},
+    [FAULT_TOOLS] = {"no tool calls with model", "choose one that does: --model PROVIDER:NAME",
+		     1, ERROR_USAGE, false},
+    [FAULT_TOO_LONG] = {"the conversation does not fit the model's context window",
+			"choose a model with "
+			"a larger one, or make the issue smaller",
+			1, ERROR_FAILED, false},
+    [FAULT_REQUEST] = {"the request was refused", "the run is saved; agent resume tries again",
+		       1, ERROR_FAILED, false},
+    [FAULT_ADDRESS] = {"nothing there answers to this provider's requests",
+		       "check [model] baseUrl", 1, ERROR_USAGE, false},
+    [FAULT_REDIRECT] = {"redirects are not followed",
+			"if that is the right place, set it as [model] "
+			"baseUrl",
+			1, ERROR_FAILED, false},
     [FAULT_RATE] = {"too many requests", "try later: agent resume", 8, ERROR_LATER, false},
-    [FAULT_BUSY] = {"the provider is overloaded or broken", "try later: agent resume", 5, ERROR_LATER,
-		    false},
-    [FAULT_CONNECT] = {"no connection", "check the network and [model] baseUrl, then: agent resume", 3,
+    [FAULT_BUSY] = {"the provider is overloaded or broken", "try later: agent resume", 5,
+		    ERROR_LATER, false},
+    [FAULT_CONNECT] = {"no connection",
+		       "check the network and [model] baseUrl, then: agent resume", 3,
 		       ERROR_FAILED, false},
-    [FAULT_TLS] = {"no trusted connection", "if the server's certificate is from an authority of your own, "
-		   "name its bundle: [http] ca", 1, ERROR_FAILED, false},
-    [FAULT_CUT] = {"the answer broke off", "the run is saved; agent resume tries again", 4, ERROR_FAILED,
-		   true},
-    [FAULT_GARBAGE] = {"the answer is not what this provider's format says", "check that [model] name and "
-		       "baseUrl fit together", 2, ERROR_FAILED, true},
-    [FAULT_SILENCE] = {"no answer", "the run is saved; agent resume tries again ([model] idleTimeout)", 2,
+    [FAULT_TLS] = {"no trusted connection",
+		   "if the server's certificate is from an authority of your own, "
+		   "name its bundle: [http] ca",
+		   1, ERROR_FAILED, false},
+    [FAULT_CUT] = {"the answer broke off", "the run is saved; agent resume tries again", 4,
+		   ERROR_FAILED, true},
+    [FAULT_GARBAGE] = {"the answer is not what this provider's format says",
+		       "check that [model] name and "
+		       "baseUrl fit together",
+		       2, ERROR_FAILED, true},
+    [FAULT_SILENCE] = {"no answer",
+		       "the run is saved; agent resume tries again ([model] idleTimeout)", 2,
 		       ERROR_FAILED, true},
-    [FAULT_SLOW] = {"the call took too long", "raise [model] callTimeout, then: agent resume", 1,
-		    ERROR_FAILED, true},
-    [FAULT_TOO_BIG] = {"the answer is larger than allowed", "the run is saved; agent resume tries again", 1,
-		       ERROR_FAILED, true},
-    [FAULT_LOCAL] = {"the call could not be made", "the run is saved; agent resume tries again", 1,
-		     ERROR_FAILED, false},
+    [FAULT_SLOW] = {"the call took too long", "raise [model] callTimeout, then: agent resume",
+		    1, ERROR_FAILED, true},
+    [FAULT_TOO_BIG] = {"the answer is larger than allowed",
+		       "the run is saved; agent resume tries again", 1, ERROR_FAILED, true},
+    [FAULT_LOCAL] = {"the call could not be made", "the run is saved; agent resume tries again",
+		     1, ERROR_FAILED, false},
 };
 
 unsigned fault_tries(enum fault_kind kind)
@@ -70,7 +85,8 @@ bool fault_costs(enum fault_kind kind)
 	return rules[kind].costs;
 }
 
-long long fault_wait_ms(const struct fault *fault, unsigned next, long long base_ms, unsigned random)
+long long fault_wait_ms(const struct fault *fault, unsigned next, long long base_ms,
+			unsigned random)
 {
 	long long wait = base_ms;
 
@@ -83,7 +99,8 @@ long long fault_wait_ms(const struct fault *fault, unsigned next, long long base
 	return wait - wait / 2 * (long long)(random & 0xffff) / 0x10000;
 }
 
-/* ---- telling apart ------------------------------------------------------------------------------------- */
+/* ---- telling apart
+ * ------------------------------------------------------------------------------------- */
 
 static bool says(const char *text, const char *const *words)
 {
@@ -96,9 +113,9 @@ static bool says(const char *text, const char *const *words)
 static bool means_model(const char *type, const char *message)
 {
 	static const char *const types[] = {"model_not_found", NULL};
-	static const char *const words[] = {"not found",   "does not exist", "not a valid model",
-					    "no such model", "unknown model", "invalid model",
-					    "model_not_found", NULL};
+	static const char *const words[] = {
+	    "not found",     "does not exist", "not a valid model", "no such model",
+	    "unknown model", "invalid model",  "model_not_found",   NULL};
 
 	if (says(type, types))
 		return true;
@@ -110,10 +127,11 @@ static bool means_model(const char *type, const char *message)
 
 static bool means_quota(const char *type, const char *message, long retry_after_s)
 {
-	static const char *const types[] = {"insufficient_quota", "billing", "insufficient_credit", NULL};
-	static const char *const words[] = {"credit balance", "insufficient credits", "spend limit",
-					    "spending limit", "usage limits", "insufficient balance",
-					    NULL};
+	static const char *const types[] = {"insufficient_quota", "billing",
+					    "insufficient_credit", NULL};
+	static const char *const words[] = {
+	    "credit balance", "insufficient credits", "spend limit", "spending limit",
+	    "usage limits",   "insufficient balance", NULL};
 	static const char *const vague[] = {"exceeded your current quota", NULL};
 
 	/* the vague words are also said of a limit a minute: then with a time to wait */
@@ -123,14 +141,19 @@ static bool means_quota(const char *type, const char *message, long retry_after_
 
 static enum fault_kind kind_of_refusal(int status, const char *type, const char *message)
 {
-	static const char *const tools[] = {"does not support tools", "support tool use",
-					    "does not support function", "tool use is not supported",
-					    "tools are not supported", "tool choice requires", NULL};
-	static const char *const too_long[] = {"prompt is too long", "context length", "context window",
-					       "context_length_exceeded", "context size",
-					       "request_too_large", "too many tokens", NULL};
-	static const char *const key[] = {"api key not valid", "invalid api key", "invalid_api_key",
-					  "invalid x-api-key", NULL};
+	static const char *const tools[] = {"does not support tools",
+					    "support tool use",
+					    "does not support function",
+					    "tool use is not supported",
+					    "tools are not supported",
+					    "tool choice requires",
+					    NULL};
+	static const char *const too_long[] = {"prompt is too long", "context length",
+					       "context window",     "context_length_exceeded",
+					       "context size",	     "request_too_large",
+					       "too many tokens",    NULL};
+	static const char *const key[] = {"api key not valid", "invalid api key",
+					  "invalid_api_key", "invalid x-api-key", NULL};
 
 	if (means_quota(type, message, 0))
 		return FAULT_QUOTA;
@@ -147,7 +170,8 @@ static enum fault_kind kind_of_refusal(int status, const char *type, const char 
 	return FAULT_REQUEST;
 }
 
-static enum fault_kind kind_of(int status, const char *type, const char *message, long retry_after_s)
+static enum fault_kind kind_of(int status, const char *type, const char *message,
+			       long retry_after_s)
 {
 	if (status == 401 || status == 403)
 		return FAULT_KEY;
@@ -213,11 +237,13 @@ void fault_of_stream(struct fault *fault, const char *type, const char *message,
 		const char *type;
 		int status;
 	} types[] = {
-	    {"overloaded_error", 529},    {"api_error", 500},         {"timeout_error", 504},
-	    {"server_error", 500},        {"internal_error", 500},    {"rate_limit_error", 429},
-	    {"rate_limit_exceeded", 429}, {"insufficient_quota", 429}, {"authentication_error", 401},
-	    {"permission_error", 403},    {"billing_error", 402},     {"not_found_error", 404},
-	    {"request_too_large", 413},   {"invalid_request_error", 400},
+	    {"overloaded_error", 529},	   {"api_error", 500},
+	    {"timeout_error", 504},	   {"server_error", 500},
+	    {"internal_error", 500},	   {"rate_limit_error", 429},
+	    {"rate_limit_exceeded", 429},  {"insufficient_quota", 429},
+	    {"authentication_error", 401}, {"permission_error", 403},
+	    {"billing_error", 402},	   {"not_found_error", 404},
+	    {"request_too_large", 413},	   {"invalid_request_error", 400},
 	};
 	int status = (int)strtol(type, NULL, 10);
 
@@ -225,7 +251,8 @@ void fault_of_stream(struct fault *fault, const char *type, const char *message,
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (strcmp(types[i].type, type) == 0)
 			status = types[i].status;
-	/* a server that begins an answer and then fails in its own words is broken, not refusing */
+	/* a server that begins an answer and then fails in its own words is broken, not
+	 * refusing */
 	fault->status = status >= 400 && status < 600 ? status : 500;
 	fault->retry_after_s = -1;
 	fault->kind = kind_of(fault->status, type, message, -1);
@@ -241,7 +268,8 @@ void fault_of_kind(struct fault *fault, enum fault_kind kind, const char *detail
 	set_detail(fault, detail, scrub);
 }
 
-/* ---- saying it ----------------------------------------------------------------------------------------- */
+/* ---- saying it
+ * ----------------------------------------------------------------------------------------- */
 
 void fault_brief(const struct fault *fault, char *text, size_t size)
 {
@@ -251,7 +279,8 @@ void fault_brief(const struct fault *fault, char *text, size_t size)
 		snprintf(text, size, "%s", rules[fault->kind].what);
 }
 
-int fault_error(const struct fault *fault, const struct fault_context *context, struct error *err)
+int fault_error(const struct fault *fault, const struct fault_context *context,
+		struct error *err)
 {
 	char status[16] = "", tries[32] = "", wait[64] = "", named[256] = "";
 	bool names_model = fault->kind == FAULT_MODEL || fault->kind == FAULT_TOOLS;
@@ -269,10 +298,11 @@ int fault_error(const struct fault *fault, const struct fault_context *context, 
 		snprintf(named, sizeof(named), " \"%s\"", shown);
 	}
 	error_set(err, (enum error_kind)rules[fault->kind].error, "%s at %s: %s%s%s%s%s%s%s",
-		  context->provider, context->host, rules[fault->kind].what, named, status, tries, wait,
-		  fault->detail[0] ? ": " : "", fault->detail);
+		  context->provider, context->host, rules[fault->kind].what, named, status,
+		  tries, wait, fault->detail[0] ? ": " : "", fault->detail);
 	if (fault->kind == FAULT_KEY && !context->has_key)
-		return error_next(err, "no key was given: set [model] key, or the variable that holds "
-				       "it");
+		return error_next(
+		    err, "no key was given: set [model] key, or the variable that holds "
+			 "it");
 	return error_next(err, "%s", rules[fault->kind].next);
 }

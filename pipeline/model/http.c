@@ -15,14 +15,15 @@
 #include "pipeline/secret.h"
 #include "pipeline/url.h"
 
-/* Where curl thinks that it connects to. The filter answers connect(2); no such socket is ever looked for. */
+/* Where curl thinks that it connects to. The filter answers connect(2); no such socket is ever
+ * looked for. */
 #define SOCKET_NAME "agent-dial"
 
 struct http {
 	CURL *curl; /* owned */
 	struct http_options options;
-	char *host;     /* owned */
-	char *base_url; /* owned: scheme, host and port */
+	char *host;		 /* owned */
+	char *base_url;		 /* owned: scheme, host and port */
 	struct error dial_error; /* why agent-dial gave no connection */
 };
 
@@ -32,13 +33,14 @@ struct transfer {
 	const struct http_request *request;
 	struct http_result *result;
 	size_t header_bytes;
-	bool begun;             /* the receiver has been told of the headers */
-	long long heard_ms;     /* when the last byte came, or the last one went */
-	curl_off_t moved;       /* bytes both ways at that time */
+	bool begun;		/* the receiver has been told of the headers */
+	long long heard_ms;	/* when the last byte came, or the last one went */
+	curl_off_t moved;	/* bytes both ways at that time */
 	enum http_end ended_as; /* why a callback ended it; HTTP_DONE: none did */
 };
 
-/* ---- checks ----------------------------------------------------------------------------------------- */
+/* ---- checks
+ * ----------------------------------------------------------------------------------------- */
 
 static bool is_plain(const char *text, const char *others)
 {
@@ -61,19 +63,22 @@ bool http_is_header_value(const char *text, size_t len)
 
 static int check_options(const struct http_options *options, struct error *err)
 {
-	if (!options->host[0] || !is_plain(options->host, ".-_:") ||
-	    options->port < 1 || options->port > 65535)
-		return error_set(err, ERROR_USAGE, "\"%s\" port %d is no host to call", options->host,
-				 options->port);
+	if (!options->host[0] || !is_plain(options->host, ".-_:") || options->port < 1 ||
+	    options->port > 65535)
+		return error_set(err, ERROR_USAGE, "\"%s\" port %d is no host to call",
+				 options->host, options->port);
 	if (!options->tls && !url_is_loopback(options->host)) {
-		error_set(err, ERROR_USAGE, "plain HTTP to %s is not allowed: the key and the code would "
-			  "cross the network in the clear", options->host);
+		error_set(err, ERROR_USAGE,
+			  "plain HTTP to %s is not allowed: the key and the code would "
+			  "cross the network in the clear",
+			  options->host);
 		return error_next(err, "use https:// in [model] baseUrl");
 	}
 	return 0;
 }
 
-/* ---- callbacks of libcurl ---------------------------------------------------------------------------- */
+/* ---- callbacks of libcurl
+ * ---------------------------------------------------------------------------- */
 
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -114,8 +119,9 @@ static void keep_type(struct http_result *result, const char *value, size_t len)
 {
 	size_t used = 0;
 
-	while (used < len && used + 1 < sizeof(result->content_type) && (unsigned char)value[used] > ' ' &&
-	       value[used] != ';' && (unsigned char)value[used] < 0x7f) {
+	while (used < len && used + 1 < sizeof(result->content_type) &&
+	       (unsigned char)value[used] > ' ' && value[used] != ';' &&
+	       (unsigned char)value[used] < 0x7f) {
 		result->content_type[used] = (char)tolower((unsigned char)value[used]);
 		used++;
 	}
@@ -183,7 +189,8 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *arg)
 }
 
 /* Called at least once a second. */
-static int watch(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+static int watch(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+		 curl_off_t up)
 {
 	struct transfer *transfer = arg;
 	long long now = fd_now_ms();
@@ -199,16 +206,19 @@ static int watch(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t u
 	return 0;
 }
 
-/* ---- the object -------------------------------------------------------------------------------------- */
+/* ---- the object
+ * -------------------------------------------------------------------------------------- */
 
-#define SET(curl, option, value)                                                                   \
-	do {                                                                                       \
-		if (curl_easy_setopt(curl, option, value) != CURLE_OK)                             \
-			return error_set(err, ERROR_FAILED, "libcurl %s does not take %s",         \
-					 curl_version_info(CURLVERSION_NOW)->version, #option);    \
+#define SET(curl, option, value)                                                               \
+	do {                                                                                   \
+		if (curl_easy_setopt(curl, option, value) != CURLE_OK)                         \
+			return error_set(err, ERROR_FAILED, "libcurl %s does not take %s",     \
+					 curl_version_info(CURLVERSION_NOW)->version,          \
+					 #option);                                             \
 	} while (0)
 
-/* What holds for every transfer. An option that this libcurl does not know is an error: it is a wall. */
+/* What holds for every transfer. An option that this libcurl does not know is an error: it is a
+ * wall. */
 static int set_walls(struct http *http, struct error *err)
 {
 	CURL *curl = http->curl;
@@ -229,10 +239,11 @@ static int set_walls(struct http *http, struct error *err)
 	SET(curl, CURLOPT_USERAGENT, "agent/" AGENT_VERSION);
 	SET(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)http->options.response_bytes);
 	if (http->options.tls) {
-		struct curl_blob bundle = {.data = NULL, .len = http->options.ca_len,
-					   .flags = CURL_BLOB_COPY};
+		struct curl_blob bundle = {
+		    .data = NULL, .len = http->options.ca_len, .flags = CURL_BLOB_COPY};
 
-		memcpy(&bundle.data, &http->options.ca, sizeof(bundle.data)); /* it is only copied */
+		memcpy(&bundle.data, &http->options.ca,
+		       sizeof(bundle.data)); /* it is only copied */
 		SET(curl, CURLOPT_CAINFO_BLOB, &bundle);
 		SET(curl, CURLOPT_CAPATH, NULL);
 		SET(curl, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -253,10 +264,11 @@ struct http *http_new(const struct http_options *options, struct error *err)
 	http = mem_calloc(1, sizeof(*http));
 	http->options = *options;
 	http->host = mem_strdup(options->host);
-	http->base_url = mem_printf("%s://%s%s%s:%d", options->tls ? "https" : "http",
-				    bracket ? "[" : "", options->host, bracket ? "]" : "",
-				    options->port);
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(http->curl = curl_easy_init())) {
+	http->base_url =
+	    mem_printf("%s://%s%s%s:%d", options->tls ? "https" : "http", bracket ? "[" : "",
+		       options->host, bracket ? "]" : "", options->port);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
+	    !(http->curl = curl_easy_init())) {
 		error_set(err, ERROR_FAILED, "libcurl cannot be set up");
 		return NULL;
 	}
@@ -280,7 +292,8 @@ void http_free_ptr(struct http **http)
 	http_free(*http);
 }
 
-/* ---- one call ---------------------------------------------------------------------------------------- */
+/* ---- one call
+ * ---------------------------------------------------------------------------------------- */
 
 static void list_free(struct curl_slist **list)
 {
@@ -317,7 +330,8 @@ static int add_key(struct curl_slist **list, const struct http_request *request)
 static int make_headers(struct curl_slist **list, const struct http_request *request)
 {
 	static const char *const fixed[] = {"Content-Type: application/json",
-					    "Accept: text/event-stream, application/json", "Expect:"};
+					    "Accept: text/event-stream, application/json",
+					    "Expect:"};
 
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (list_add(list, fixed[i]) < 0)
@@ -353,10 +367,11 @@ static enum http_end end_of(CURLcode code)
 	case CURLE_RECV_ERROR:
 	case CURLE_HTTP2:
 	case CURLE_HTTP2_STREAM:
-	case CURLE_WEIRD_SERVER_REPLY:
-	case CURLE_UNSUPPORTED_PROTOCOL: /* "HTTP/0.9 not allowed": what came is no HTTP */
 	case CURLE_SSL_SHUTDOWN_FAILED:
 		return HTTP_CUT;
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_UNSUPPORTED_PROTOCOL: /* "HTTP/0.9 not allowed" */
+		return HTTP_ALIEN;
 	default:
 		return HTTP_LOCAL;
 	}
@@ -374,7 +389,8 @@ static void conclude(struct transfer *transfer, CURLcode code, const char *words
 	result->status = (int)status;
 	result->retry_after_s = wait > 0 ? (long)wait : -1;
 	result->end = transfer->ended_as != HTTP_DONE ? transfer->ended_as : end_of(code);
-	/* an error whose body is longer than what we keep: we ended it, its beginning is enough */
+	/* an error whose body is longer than what we keep: we ended it, its beginning is enough
+	 */
 	if (result->error_body.full)
 		result->end = HTTP_DONE;
 	if (result->end == HTTP_CONNECT && http->dial_error.kind)
@@ -391,10 +407,10 @@ static CURLcode perform(struct transfer *transfer, struct curl_slist *headers, c
 	CURL *curl = transfer->http->curl;
 	CURLcode code = CURLE_OK;
 
-#define TRY(option, value)                                                                         \
-	do {                                                                                       \
-		if (code == CURLE_OK)                                                              \
-			code = curl_easy_setopt(curl, option, value);                              \
+#define TRY(option, value)                                                                     \
+	do {                                                                                   \
+		if (code == CURLE_OK)                                                          \
+			code = curl_easy_setopt(curl, option, value);                          \
 	} while (0)
 	TRY(CURLOPT_URL, url);
 	TRY(CURLOPT_HTTPHEADER, headers);
@@ -414,10 +430,11 @@ static CURLcode perform(struct transfer *transfer, struct curl_slist *headers, c
 	return code;
 }
 
-void http_post(struct http *http, const struct http_request *request, struct http_result *result)
+void http_post(struct http *http, const struct http_request *request,
+	       struct http_result *result)
 {
-	struct transfer transfer = {.http = http, .request = request, .result = result,
-				    .heard_ms = fd_now_ms()};
+	struct transfer transfer = {
+	    .http = http, .request = request, .result = result, .heard_ms = fd_now_ms()};
 	struct curl_slist *headers __attribute__((cleanup(list_free))) = NULL;
 	char *url AUTO_FREE = mem_printf("%s%s", http->base_url, request->path);
 	char words[CURL_ERROR_SIZE] = "";

@@ -26,8 +26,8 @@ static int parse_limits(const struct json *json, struct model_limits *limits, st
 		*table[i].where = table[i].fallback;
 		if (!js_get(json, table[i].name))
 			continue;
-		if (js_need_int(json, table[i].name, table[i].least, table[i].most, table[i].where,
-				err) < 0)
+		if (js_need_int(json, table[i].name, table[i].least, table[i].most,
+				table[i].where, err) < 0)
 			return error_wrap(err, "limits");
 	}
 	return 0;
@@ -53,7 +53,8 @@ static int parse_provider(const struct json *json, struct model_job *job, struct
 	return 0;
 }
 
-static int need_oid(const struct json *json, const char *key, const char **oid, struct error *err)
+static int need_oid(const struct json *json, const char *key, const char **oid,
+		    struct error *err)
 {
 	int result = js_need_str(json, key, oid, err);
 
@@ -85,7 +86,8 @@ static int parse(const struct json *json, struct model_job *job, struct error *e
 	if (result == 0)
 		result = parse_limits(js_get(json, "limits"), &job->limits, err);
 	if (result == 0 && job->round > 1 && !job->feedback)
-		result = error_set(err, ERROR_USAGE, "\"feedback\" is missing in round %lld", job->round);
+		result = error_set(err, ERROR_USAGE, "\"feedback\" is missing in round %lld",
+				   job->round);
 	return result;
 }
 

@@ -1,5 +1,6 @@
 /*
- * The job of agent-model, as the supervisor writes it (FD_JOB), checked and with defaults filled in.
+ * The job of agent-model, as the supervisor writes it (FD_JOB), checked and with defaults
+ *filled in.
  *
  *	{"paths":{"repo","common"?,"alternates"?,"ca"?},
  *	 "provider":{"kind":"anthropic"|"openai"|"replay","model":NAME,"host","port":N,"tls":bool,"path":"/v1"},
@@ -20,25 +21,26 @@ struct json;
 
 struct model_limits {
 	long long max_output_tokens; /* of one answer */
-	long long idle_ms;           /* longest silence of the provider */
-	long long call_ms;           /* longest wait for one answer */
+	long long idle_ms;	     /* longest silence of the provider */
+	long long call_ms;	     /* longest wait for one answer */
 	long long response_bytes;    /* largest answer, on the wire */
-	long long turns;             /* most answers a round */
-	long long backoff_ms;        /* first wait before a call is tried again */
+	long long turns;	     /* most answers a round */
+	long long backoff_ms;	     /* first wait before a call is tried again */
 };
 
 /* Strings are borrowed from the JSON. */
 struct model_job {
 	const struct json *paths;
-	const char *kind;  /* "replay" or a provider's name */
-	const char *model; /* as the provider knows it; for replay what is recorded as the model */
+	const char *kind; /* "replay" or a provider's name */
+	const char
+	    *model; /* as the provider knows it; for replay what is recorded as the model */
 	const char *host, *path;
 	int port;
 	bool tls;
 	const char *base_commit, *base_tree;
 	long long round, rounds; /* from 1 */
 	const char *title;
-	const char *feedback; /* NULL in round 1 */
+	const char *feedback;	  /* NULL in round 1 */
 	const char *test_command; /* NULL: not told */
 	struct model_limits limits;
 };

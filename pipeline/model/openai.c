@@ -1,7 +1,7 @@
 /*
  * The OpenAI Chat Completions format, streaming, as it is spoken by many servers (Ollama, vLLM,
- * llama.cpp, OpenRouter, …). Lenient where those differ: no usage, no index, no id, arguments as an
- * object, a whole document in place of a stream, reasoning beside the text.
+ * llama.cpp, OpenRouter, …). Lenient where those differ: no usage, no index, no id, arguments
+ * as an object, a whole document in place of a stream, reasoning beside the text.
  *
  * Source: the provider's API reference, "Chat Completions", "Streaming".
  */
@@ -17,7 +17,8 @@
 #include "pipeline/model/conversation.h"
 #include "pipeline/model/wire.h"
 
-/* ---- request ------------------------------------------------------------------------------------------ */
+/* ---- request
+ * ------------------------------------------------------------------------------------------ */
 
 static struct json *message_new(const char *role)
 {
@@ -44,7 +45,8 @@ static struct json *wire_call(const struct json *block)
 	return call;
 }
 
-/* Reasoning is wanted back by some servers (400 without it) while tools are in use, by none otherwise. */
+/* Reasoning is wanted back by some servers (400 without it) while tools are in use, by none
+ * otherwise. */
 static void add_reasoning(struct json *message, const struct json *content)
 {
 	for (size_t i = 0; i < js_len(content); i++) {
@@ -146,7 +148,8 @@ static void make_request(const struct provider_request *request, struct strbuf *
 
 	js_set_str(root, "model", request->model);
 	js_set_int(root,
-		   request->quirks & QUIRK_COMPLETION_TOKENS ? "max_completion_tokens" : "max_tokens",
+		   request->quirks & QUIRK_COMPLETION_TOKENS ? "max_completion_tokens"
+							     : "max_tokens",
 		   request->max_output_tokens);
 	js_set_bool(root, "stream", true);
 	if (!(request->quirks & QUIRK_NO_STREAM_OPTIONS)) {
@@ -170,12 +173,13 @@ static void make_request(const struct provider_request *request, struct strbuf *
 	js_format(root, body);
 }
 
-/* ---- response ----------------------------------------------------------------------------------------- */
+/* ---- response
+ * ----------------------------------------------------------------------------------------- */
 
 enum { INDEX_TEXT = -1, INDEX_REASONING = -2 }; /* calls have the server's numbers, from 0 */
 
-static void grow_kind(struct reply *reply, enum reply_kind kind, long long index, const char *name,
-		      const struct json *text)
+static void grow_kind(struct reply *reply, enum reply_kind kind, long long index,
+		      const char *name, const struct json *text)
 {
 	struct reply_block *block = reply_find(reply, index);
 
@@ -201,8 +205,9 @@ static void take_content(struct reply *reply, const struct json *content)
 }
 
 /*
- * The call that a piece belongs to. The index decides; but a piece with an id of its own that differs
- * from the one we have begins another call (servers that give every call index 0, or none).
+ * The call that a piece belongs to. The index decides; but a piece with an id of its own that
+ * differs from the one we have begins another call (servers that give every call index 0, or
+ * none).
  */
 static struct reply_block *call_of(struct reply *reply, const struct json *piece)
 {
@@ -219,7 +224,8 @@ static struct reply_block *call_of(struct reply *reply, const struct json *piece
 	}
 	if (block && id[0] && block->id && strncmp(block->id, id, REPLY_ID_MAX) != 0)
 		block = NULL;
-	else if (block && !numbered && !id[0] && js_str(js_get(piece, "function"), "name", "")[0])
+	else if (block && !numbered && !id[0] &&
+		 js_str(js_get(piece, "function"), "name", "")[0])
 		block = NULL; /* neither number nor id, but a name: it is another one */
 	if (!block)
 		block = reply_add(reply, REPLY_CALL, index < 0 ? 0 : index);
@@ -294,7 +300,8 @@ static void close_blocks(struct reply *reply)
 		if (block->kind == REPLY_OPAQUE) {
 			if (!block->data)
 				block->data = js_object_new();
-			js_set_strn(block->data, block->name, block->text.data, block->text.len);
+			js_set_strn(block->data, block->name, block->text.data,
+				    block->text.len);
 		}
 		block->closed = reply->stop != STOP_LIMIT || i + 1 < reply->len;
 	}

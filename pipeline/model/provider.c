@@ -20,7 +20,8 @@ bool provider_learn(const struct provider *provider, unsigned *quirks, const cha
 		const char *word; /* occurs in the refusal */
 		enum provider_quirk quirk;
 	} lessons[] = {
-	    /* OpenAI: "Unsupported parameter: 'max_tokens' … Use 'max_completion_tokens' instead." */
+	    /* OpenAI: "Unsupported parameter: 'max_tokens' … Use 'max_completion_tokens'
+	       instead." */
 	    {"max_completion_tokens", QUIRK_COMPLETION_TOKENS},
 	    /* strict servers: "extra inputs are not permitted: stream_options" */
 	    {"stream_options", QUIRK_NO_STREAM_OPTIONS},
@@ -41,6 +42,7 @@ static int take_event(void *arg, const char *name, const char *data, size_t len)
 {
 	struct provider_stream *stream = arg;
 
+	stream->events++;
 	if (stream->provider->event(&stream->reply, name, data, len) < 0) {
 		stream->garbage = true;
 		return 1;

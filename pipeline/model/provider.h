@@ -1,6 +1,6 @@
 /*
- * A provider is a wire format: it makes request bytes from a conversation and events from response
- * bytes. No input or output here, so recorded bytes test it whole.
+ * A provider is a wire format: it makes request bytes from a conversation and events from
+ * response bytes. No input or output here, so recorded bytes test it whole.
  */
 #ifndef MODEL_PROVIDER_H
 #define MODEL_PROVIDER_H
@@ -30,16 +30,16 @@ struct provider_request {
 };
 
 struct provider {
-	const char *name;       /* as in the job: "anthropic", "openai" */
-	const char *endpoint;   /* behind the base path */
-	const char *key_header; /* the key is put right behind it */
+	const char *name;	    /* as in the job: "anthropic", "openai" */
+	const char *endpoint;	    /* behind the base path */
+	const char *key_header;	    /* the key is put right behind it */
 	const char *const *headers; /* further ones; NULL-terminated */
 	/* The whole request body, appended. */
 	void (*request)(const struct provider_request *request, struct strbuf *body);
 	/* One event of the stream. 0, or -1 when it is not what the format says. */
 	int (*event)(struct reply *reply, const char *name, const char *data, size_t len);
-	/* A whole answer that came as one JSON document though a stream was asked for. 0 or -1; NULL: not
-	 * taken. */
+	/* A whole answer that came as one JSON document though a stream was asked for. 0 or -1;
+	 * NULL: not taken. */
 	int (*whole)(struct reply *reply, const char *data, size_t len);
 };
 
@@ -49,8 +49,8 @@ extern const struct provider provider_anthropic, provider_openai;
 const struct provider *provider_find(const char *name);
 
 /*
- * A server refused a request with this message: whether sending it in another form is worth a try.
- * Sets the quirk; false when it is set already or nothing fits.
+ * A server refused a request with this message: whether sending it in another form is worth a
+ * try. Sets the quirk; false when it is set already or nothing fits.
  */
 bool provider_learn(const struct provider *provider, unsigned *quirks, const char *message);
 
@@ -60,7 +60,8 @@ struct provider_stream {
 	struct sse sse;
 	struct strbuf whole; /* application/json: the document so far */
 	bool is_json;
-	bool garbage; /* something came that the format does not know */
+	bool garbage;  /* something came that the format does not know */
+	size_t events; /* seen so far */
 	struct reply reply;
 };
 
@@ -69,9 +70,11 @@ void provider_stream_init(struct provider_stream *stream, const struct provider 
 void provider_stream_release(struct provider_stream *stream);
 #define AUTO_STREAM __attribute__((cleanup(provider_stream_release)))
 
-/* Bytes in any pieces. 0; -1 when it makes no sense to go on (garbage, overfull, a fault came). */
+/* Bytes in any pieces. 0; -1 when it makes no sense to go on (garbage, overfull, a fault came).
+ */
 int provider_stream_feed(struct provider_stream *stream, const char *bytes, size_t len);
-/* The transport ended in order. The reply is usable when stream->reply.done and nothing else is set. */
+/* The transport ended in order. The reply is usable when stream->reply.done and nothing else is
+ * set. */
 void provider_stream_end(struct provider_stream *stream);
 
 #endif

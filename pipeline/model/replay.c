@@ -29,7 +29,8 @@ int replay_next(const struct talk *recording, const struct talk *talk, long long
 			  "replay: the recording ends after %zu answers and the model has not "
 			  "submitted in round %lld",
 			  talk_count(recording, "assistant"), round);
-		return error_next(err, "record more, or play it against the commit it was made for");
+		return error_next(err,
+				  "record more, or play it against the commit it was made for");
 	}
 	stop = js_str(from, "stop", line_calls(from) ? "tools" : "end");
 	usage = js_object_new();

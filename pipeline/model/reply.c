@@ -11,7 +11,7 @@
 #include "pipeline/model/conversation.h"
 
 #define USAGE_MOST 1000000000LL /* tokens of one call: more is a lie */
-#define RAW_MAX 4096            /* bytes of a usage object that is kept as it came */
+#define RAW_MAX 4096		/* bytes of a usage object that is kept as it came */
 
 void reply_init(struct reply *reply)
 {
@@ -88,7 +88,8 @@ void reply_name(struct reply_block *block, const char *id, const char *name)
 void reply_fault(struct reply *reply, const char *type, const char *message)
 {
 	text_escape(reply->fault_type, sizeof(reply->fault_type), type, strlen(type));
-	text_escape(reply->fault_message, sizeof(reply->fault_message), message, strlen(message));
+	text_escape(reply->fault_message, sizeof(reply->fault_message), message,
+		    strlen(message));
 	if (!reply->fault_type[0])
 		snprintf(reply->fault_type, sizeof(reply->fault_type), "error");
 }
@@ -133,7 +134,7 @@ static const struct {
 	enum reply_stop stop;
 	const char *text;
 } stops[] = {
-    {STOP_END, "end"},         {STOP_TOOLS, "tools"},   {STOP_LIMIT, "limit"},
+    {STOP_END, "end"},	       {STOP_TOOLS, "tools"},	{STOP_LIMIT, "limit"},
     {STOP_REFUSED, "refused"}, {STOP_PAUSED, "paused"}, {STOP_CONTEXT, "context"},
 };
 
@@ -153,7 +154,8 @@ enum reply_stop reply_stop_of(const char *text)
 	return STOP_END;
 }
 
-static void add_call(struct json *line, const struct reply_block *block, size_t turn, size_t number)
+static void add_call(struct json *line, const struct reply_block *block, size_t turn,
+		     size_t number)
 {
 	struct json *input AUTO_JSON = NULL;
 	struct error why = {0};
@@ -163,8 +165,8 @@ static void add_call(struct json *line, const struct reply_block *block, size_t 
 	if (block->text.len == 0 && block->closed)
 		input = js_object_new();
 	else
-		input = js_parse(block->text.data, block->text.len, REPLY_BYTES_MAX, "arguments",
-				 &why);
+		input = js_parse(block->text.data, block->text.len, REPLY_BYTES_MAX,
+				 "arguments", &why);
 	if (input && !js_is_object(input)) {
 		js_free(input);
 		input = NULL;

@@ -1,6 +1,7 @@
 /*
- * One answer of a model while it streams in: blocks that grow, then one line of the conversation.
- * Hostile input: counts and sizes are capped, names cut, arguments parsed only when whole.
+ * One answer of a model while it streams in: blocks that grow, then one line of the
+ * conversation. Hostile input: counts and sizes are capped, names cut, arguments parsed only
+ * when whole.
  */
 #ifndef MODEL_REPLY_H
 #define MODEL_REPLY_H
@@ -35,19 +36,20 @@ struct reply_block {
 	struct strbuf text; /* text, or a call's arguments as they come */
 	char *id, *name;    /* owned; calls */
 	struct json *data;  /* owned; opaque */
-	bool closed;        /* the provider said that it is whole */
+	bool closed;	    /* the provider said that it is whole */
 };
 
 struct usage {
 	bool known; /* the server said it */
-	long long input, output, cache_read, cache_write; /* tokens; disjoint, the total is the sum */
+	long long input, output, cache_read,
+	    cache_write;  /* tokens; disjoint, the total is the sum */
 	struct json *raw; /* owned: what the server said, or NULL */
 };
 
 struct reply {
 	struct reply_block *blocks; /* owned */
 	size_t len;
-	size_t bytes; /* of all texts together */
+	size_t bytes;  /* of all texts together */
 	bool overfull; /* a cap was met: the answer is not to be used */
 	enum reply_stop stop;
 	bool done; /* the stream's own end was seen */
@@ -77,11 +79,12 @@ void usage_set_raw(struct usage *usage, const struct json *raw);
 void usage_to_json(const struct usage *usage, struct json *object);
 
 const char *reply_stop_text(enum reply_stop stop); /* "end", "tools", … as in conversation.h */
-enum reply_stop reply_stop_of(const char *text);   /* STOP_END for NULL and for what is unknown */
+enum reply_stop reply_stop_of(const char *text); /* STOP_END for NULL and for what is unknown */
 
 /*
- * The finished answer as an assistant line. provider names the opaque blocks' owner; ids of calls that
- * came without one are made up from turn. An empty text block is left out. New; the caller frees.
+ * The finished answer as an assistant line. provider names the opaque blocks' owner; ids of
+ * calls that came without one are made up from turn. An empty text block is left out. New; the
+ * caller frees.
  */
 struct json *reply_to_line(const struct reply *reply, const char *provider, long long round,
 			   size_t turn);

@@ -16,12 +16,14 @@
 #include "pipeline/model/replay.h"
 #include "pipeline/model/reply.h"
 
-#define LISTING_MAX 200     /* entries of the root directory that the task shows */
+#define LISTING_MAX 200	    /* entries of the root directory that the task shows */
 #define MALFORMED_SHOWN 200 /* bytes of arguments that are no JSON, in the message */
 
-/* ---- what we say --------------------------------------------------------------------------------------- */
+/* ---- what we say
+ * --------------------------------------------------------------------------------------- */
 
-static int say(struct round *round, const char *role, const char *text, size_t len, struct error *err)
+static int say(struct round *round, const char *role, const char *text, size_t len,
+	       struct error *err)
 {
 	struct json *line = line_new(role, round->job->round);
 
@@ -67,7 +69,8 @@ static int say_feedback(struct round *round, struct error *err)
 	return say(round, "user", text.data, text.len, err);
 }
 
-/* ---- tool calls ---------------------------------------------------------------------------------------- */
+/* ---- tool calls
+ * ---------------------------------------------------------------------------------------- */
 
 static bool is_call(const struct json *block)
 {
@@ -89,8 +92,8 @@ static void refuse_malformed(const struct json *block, bool cut, struct tool_res
 }
 
 /* Runs one call of a turn. cut: the turn was cut at the output limit. */
-static int run_call(struct round *round, const struct json *block, bool cut, struct json *results,
-		    struct error *err)
+static int run_call(struct round *round, const struct json *block, bool cut,
+		    struct json *results, struct error *err)
 {
 	struct tool_result result AUTO_TOOL_RESULT = {.failed = false};
 	const char *name = js_str(block, "name", "");
@@ -133,7 +136,8 @@ static int run_calls(struct round *round, const struct json *line, bool cut, str
 	return talk_append(round->talk, MEM_STEAL(results), err);
 }
 
-/* ---- taking up ----------------------------------------------------------------------------------------- */
+/* ---- taking up
+ * ----------------------------------------------------------------------------------------- */
 
 /* Does again what the calls of a turn did, going by the results that are there. */
 static int redo_turn(struct round *round, const struct json *line, const struct json *results,
@@ -152,9 +156,11 @@ static int redo_turn(struct round *round, const struct json *line, const struct 
 			continue;
 		result = js_at(line_content(results), number++);
 		if (!result)
-			return error_set(err, ERROR_FAILED,
-					 "conversation: a tool call has no result; it was changed");
-		if (js_bool(result, "error", false) || !tools_has_effect(js_str(block, "name", "")))
+			return error_set(
+			    err, ERROR_FAILED,
+			    "conversation: a tool call has no result; it was changed");
+		if (js_bool(result, "error", false) ||
+		    !tools_has_effect(js_str(block, "name", "")))
 			continue;
 		tool_result_init(&again);
 		kind = tools_run(round->box, js_str(block, "name", ""), js_get(block, "input"),
@@ -162,9 +168,10 @@ static int redo_turn(struct round *round, const struct json *line, const struct 
 		if (kind < 0)
 			return kind;
 		if (again.failed)
-			return error_set(err, ERROR_FAILED,
-					 "conversation: an edit that was made cannot be made again: %s",
-					 again.text.data);
+			return error_set(
+			    err, ERROR_FAILED,
+			    "conversation: an edit that was made cannot be made again: %s",
+			    again.text.data);
 	}
 	return 0;
 }
@@ -221,7 +228,8 @@ static int take_up(struct round *round, struct error *err)
 	long long now = round->job->round;
 
 	if (last && line_round(last) > now)
-		return error_set(err, ERROR_USAGE, "conversation: it is in round %lld, the job in %lld",
+		return error_set(err, ERROR_USAGE,
+				 "conversation: it is in round %lld, the job in %lld",
 				 line_round(last), now);
 	if (now == 1) {
 		int kind = open_talk(round, err);
@@ -229,12 +237,13 @@ static int take_up(struct round *round, struct error *err)
 		return kind < 0 ? kind : redo(round, err);
 	}
 	if (!last)
-		return error_set(err, ERROR_USAGE, "conversation: the rounds before %lld are missing",
-				 now);
+		return error_set(err, ERROR_USAGE,
+				 "conversation: the rounds before %lld are missing", now);
 	return line_round(last) < now ? say_feedback(round, err) : redo(round, err);
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------ */
+/* ---- the loop
+ * ------------------------------------------------------------------------------------------ */
 
 static int no_with_text(const struct json *line, const char *what, struct error *err)
 {
@@ -251,13 +260,14 @@ static int no_with_text(const struct json *line, const char *what, struct error 
 static int cut_too_often(const struct round *round, struct error *err)
 {
 	error_set(err, ERROR_FAILED,
-		  "the model's answers were cut at the output limit of %lld tokens %zu times in a row",
+		  "the model's answers were cut at the output limit of %lld tokens %zu times "
+		  "in a row",
 		  round->job->limits.max_output_tokens, round->cut);
 	return error_next(err, "raise [model] maxOutputTokens, then: agent resume");
 }
 
-/* An answer without a tool call that is not cut: the model is done. This is where an answer in text (for models
- * without tools) will be turned into edits. */
+/* An answer without a tool call that is not cut: the model is done. This is where an answer in
+ * text (for models without tools) will be turned into edits. */
 static int end_turn(struct round *round, const struct json *line, struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
@@ -271,8 +281,9 @@ static int end_turn(struct round *round, const struct json *line, struct error *
 	if (!text.len && round->silent == 1)
 		return say(round, "user", prompt_silent, strlen(prompt_silent), err);
 	if (!changed || round->box->round_edits == 0)
-		return no_with_text(line, round->job->round > 1 ? "the model made no further change"
-								: "the model made no change",
+		return no_with_text(line,
+				    round->job->round > 1 ? "the model made no further change"
+							  : "the model made no change",
 				    err);
 	toolbox_submit(round->box, round->job->title[0] ? round->job->title : "Change as asked",
 		       text.data);
@@ -288,7 +299,8 @@ static int take_answer(struct round *round, const struct json *line, struct erro
 		return no_with_text(line, "the model declined the task", err);
 	if (stop == STOP_CONTEXT) {
 		error_set(err, ERROR_FAILED, "the model's context window is full");
-		return error_next(err, "choose a model with a larger one, or make the issue smaller");
+		return error_next(
+		    err, "choose a model with a larger one, or make the issue smaller");
 	}
 	if (round->cut >= ROUND_CUT_MOST)
 		return cut_too_often(round, err);
@@ -308,7 +320,8 @@ static int ask(struct round *round, struct error *err)
 	int kind = 0;
 
 	if ((long long)round->turns >= most) {
-		error_set(err, ERROR_FAILED, "the model did not submit within %lld answers", most);
+		error_set(err, ERROR_FAILED, "the model did not submit within %lld answers",
+			  most);
 		return error_next(err, "raise [model] turns, then: agent resume");
 	}
 	if (most > 3 && (long long)round->turns == most - 1)
@@ -316,8 +329,8 @@ static int ask(struct round *round, struct error *err)
 	if (kind < 0)
 		return kind;
 	if (round->recording) {
-		kind = replay_next(round->recording, round->talk, round->job->round, round->model,
-				   &line, err);
+		kind = replay_next(round->recording, round->talk, round->job->round,
+				   round->model, &line, err);
 	} else {
 		event_progress("turn %zu: asking %s", round->turns + 1, round->job->model);
 		kind = call_model(round->caller, round->talk, round->turns + 1, &line, err);
@@ -339,13 +352,15 @@ int round_run(struct round *round, struct error *err)
 
 		if (answered)
 			kind = take_answer(round, last, err);
-		if (kind == 0 && !round->box->submitted && (!answered || talk_last(round->talk) == last))
+		if (kind == 0 && !round->box->submitted &&
+		    (!answered || talk_last(round->talk) == last))
 			kind = ask(round, err);
 	}
 	return kind;
 }
 
-/* ---- the artefact -------------------------------------------------------------------------------------- */
+/* ---- the artefact
+ * -------------------------------------------------------------------------------------- */
 
 static struct json *round_usage(const struct round *round)
 {
@@ -356,12 +371,14 @@ static struct json *round_usage(const struct round *round)
 	for (size_t n = 0; n < ARRAY_LEN(names); n++)
 		js_set_int(sum, names[n], 0);
 	for (size_t i = 0; i < talk_len(round->talk); i++) {
-		const struct json *line = talk_at(round->talk, i), *usage = js_get(line, "usage");
+		const struct json *line = talk_at(round->talk, i),
+				  *usage = js_get(line, "usage");
 
 		if (line_round(line) != round->job->round || !js_is_object(usage))
 			continue;
 		for (size_t n = 0; n < ARRAY_LEN(names); n++)
-			js_set_int(sum, names[n], js_int(sum, names[n], 0) + usage_count(usage, names[n]));
+			js_set_int(sum, names[n],
+				   js_int(sum, names[n], 0) + usage_count(usage, names[n]));
 		calls++;
 	}
 	js_set_int(sum, "calls", calls);

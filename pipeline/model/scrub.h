@@ -1,7 +1,7 @@
 /*
- * Keeps the model key out of everything that is written: a server may echo it (in an error, in an
- * answer), and a repository may hold it. Every text that goes to the conversation, an event or an
- * error passes through here first. Pure.
+ * Keeps the model key out of everything that is written: a server may echo it (in an error, in
+ * an answer), and a repository may hold it. Every text that goes to the conversation, an event
+ * or an error passes through here first. Pure.
  *
  * Keys of fewer than SCRUB_KEY_MIN bytes are left alone: local servers are run with words like
  * "ollama" or "EMPTY" for a key, and replacing those would change the edits of a model.
@@ -30,8 +30,8 @@ void scrub_text(const struct scrub *scrub, const char *text, size_t len, struct 
 /* Whether the key occurs in the bytes. */
 bool scrub_finds(const struct scrub *scrub, const char *text, size_t len);
 
-/* Replaces the key in every string and member name of a document. Takes node; returns a new value
- * (the same one when there was nothing to do). NULL for NULL. */
+/* Replaces the key in every string and member name of a document. Takes node; returns a new
+ * value (the same one when there was nothing to do). NULL for NULL. */
 struct json *scrub_json(const struct scrub *scrub, struct json *taken);
 
 /* Replaces the key in an error's message and next step. */

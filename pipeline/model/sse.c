@@ -28,8 +28,8 @@ static int dispatch(struct sse *sse)
 
 	if (sse->has_data) {
 		sse->data.data[--sse->data.len] = '\0'; /* the last newline */
-		result = sse->seen(sse->arg, sse->name[0] ? sse->name : "message", sse->data.data,
-				   sse->data.len);
+		result = sse->seen(sse->arg, sse->name[0] ? sse->name : "message",
+				   sse->data.data, sse->data.len);
 	}
 	strbuf_reset(&sse->data);
 	sse->has_data = false;

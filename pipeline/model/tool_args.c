@@ -44,8 +44,8 @@ bool args_known(const struct tool_args *args, const char *const *names)
 	if (js_check_keys(args->input, names, &why) == 0)
 		return true;
 	for (; *names && used < sizeof(list); names++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
-					 *names);
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+					 used ? ", " : "", *names);
 	return tool_refuse(args->result, "%s. The arguments are: %s.", why.message, list);
 }
 
@@ -113,6 +113,6 @@ bool args_number(const struct tool_args *args, const char *name, long long *valu
 	}
 	if (*value >= 0 && *value <= NUMBER_MOST)
 		return true;
-	return tool_refuse(args->result, "The argument \"%s\" must be a whole number, 0 or more.",
-			   name);
+	return tool_refuse(args->result,
+			   "The argument \"%s\" must be a whole number, 0 or more.", name);
 }

@@ -1,6 +1,7 @@
 /*
- * A tool call's arguments, taken one by one with a message for the model where one is wrong. Lenient
- * where models are careless and nothing is at stake: null for absent, numbers and booleans as text.
+ * A tool call's arguments, taken one by one with a message for the model where one is wrong.
+ * Lenient where models are careless and nothing is at stake: null for absent, numbers and
+ * booleans as text.
  */
 #ifndef MODEL_TOOL_ARGS_H
 #define MODEL_TOOL_ARGS_H
@@ -21,10 +22,12 @@ struct tool_args {
 
 /* No names but those of the list (NULL-terminated). */
 bool args_known(const struct tool_args *args, const char *const *names);
-/* *text is borrowed; *len without the NUL. A missing one is refused when needed, else *text is NULL. */
+/* *text is borrowed; *len without the NUL. A missing one is refused when needed, else *text is
+ * NULL. */
 bool args_text(const struct tool_args *args, const char *name, bool needed, const char **text,
 	       size_t *len);
-/* A tidied path; "" stands for the root and is taken only when root is true. out is initialised. */
+/* A tidied path; "" stands for the root and is taken only when root is true. out is
+ * initialised. */
 bool args_path(const struct tool_args *args, const char *name, bool root, struct strbuf *out);
 bool args_bool(const struct tool_args *args, const char *name, bool *value);
 /* 0 when absent. */

@@ -13,7 +13,8 @@
 #include "pipeline/base/text.h"
 #include "pipeline/model/tools_internal.h"
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table
+ * ------------------------------------------------------------------------------------------ */
 
 struct parameter {
 	const char *name, *type, *description;
@@ -28,21 +29,25 @@ static const struct tool {
 	struct parameter parameters[6];
 } tools[] = {
     {"list_files",
-     "List files. Without arguments: the entries of the root directory. A path ending in / is a directory.",
+     "List files. Without arguments: the entries of the root directory. A path ending in / is "
+     "a directory.",
      tool_list_files,
      false,
      {{"path", "string", "Directory, relative to the root of the repository.", false},
-      {"pattern", "string", "Only paths that match this glob, such as *.c or src/**/*.py.", false},
+      {"pattern", "string", "Only paths that match this glob, such as *.c or src/**/*.py.",
+       false},
       {"recursive", "boolean", "All files below the directory, not only its entries.", false}}},
     {"read_file",
-     "Read a text file. Each line comes with its number and a tab in front, which are not part of the file.",
+     "Read a text file. Each line comes with its number and a tab in front, which are not part "
+     "of the file.",
      tool_read_file,
      false,
      {{"path", "string", "File, relative to the root of the repository.", true},
       {"start_line", "integer", "First line, from 1.", false},
       {"end_line", "integer", "Last line.", false}}},
     {"search",
-     "Find lines that contain a text (taken literally, unless regex is true). Returns path:line: text.",
+     "Find lines that contain a text (taken literally, unless regex is true). Returns "
+     "path:line: text.",
      tool_search,
      false,
      {{"text", "string", "What to look for within a line.", true},
@@ -51,16 +56,19 @@ static const struct tool {
       {"path", "string", "Only in this directory or file.", false},
       {"pattern", "string", "Only in files whose path matches this glob.", false}}},
     {"edit_file",
-     "Replace a piece of a file. old must occur exactly once (give enough lines around it), unless "
+     "Replace a piece of a file. old must occur exactly once (give enough lines around it), "
+     "unless "
      "replace_all is true. Everything else in the file stays as it is.",
      tool_edit_file,
      true,
      {{"path", "string", "File, relative to the root of the repository.", true},
-      {"old", "string", "The text to replace, as it is in the file, without line numbers.", true},
+      {"old", "string", "The text to replace, as it is in the file, without line numbers.",
+       true},
       {"new", "string", "The text to put there; left out: old is deleted.", false},
       {"replace_all", "boolean", "Replace every occurrence.", false}}},
     {"write_file",
-     "Create a file, or replace the whole content of one. For a change within a file use edit_file.",
+     "Create a file, or replace the whole content of one. For a change within a file use "
+     "edit_file.",
      tool_write_file,
      true,
      {{"path", "string", "File, relative to the root of the repository.", true},
@@ -78,12 +86,15 @@ static const struct tool {
      {{"path", "string", "File, relative to the root of the repository.", true},
       {"to", "string", "Its new path; nothing may be there.", true}}},
     {"submit",
-     "Hand in the change when it is complete. The tests are run on it then; if they fail you get their "
+     "Hand in the change when it is complete. The tests are run on it then; if they fail you "
+     "get their "
      "output and may mend it.",
      tool_submit,
      true,
-     {{"title", "string", "Subject line of the commit: imperative, at most 72 characters.", true},
-      {"body", "string", "What was wrong and why this mends it, for the commit message.", false}}},
+     {{"title", "string", "Subject line of the commit: imperative, at most 72 characters.",
+       true},
+      {"body", "string", "What was wrong and why this mends it, for the commit message.",
+       false}}},
 };
 
 static const struct tool *find_tool(const char *name)
@@ -130,7 +141,9 @@ struct json *tools_schema(void)
 	return list;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------- */
+/* ---- running
+ * -------------------------------------------------------------------------------------------
+ */
 
 void tool_result_init(struct tool_result *result)
 {
@@ -222,7 +235,9 @@ void tools_describe(const char *name, const struct json *input, char *text, size
 	snprintf(text, size, "%s%s%s", what, detail[0] ? " " : "", detail);
 }
 
-/* ---- the box ------------------------------------------------------------------------------------------- */
+/* ---- the box
+ * -------------------------------------------------------------------------------------------
+ */
 
 void toolbox_init(struct toolbox *box, struct view *view)
 {

@@ -20,8 +20,10 @@ static int make_edit(struct toolbox *box, const struct tool_args *args, const st
 	struct edit_result result = {0};
 	int kind;
 
-	if (js_len(box->edits) >= EDIT_LIST_MAX || bytes > TOOL_EDIT_BYTES_MAX - box->edit_bytes) {
-		tool_refuse(args->result, "The run has made as many edits as it may (%zu, %zu bytes).",
+	if (js_len(box->edits) >= EDIT_LIST_MAX ||
+	    bytes > TOOL_EDIT_BYTES_MAX - box->edit_bytes) {
+		tool_refuse(args->result,
+			    "The run has made as many edits as it may (%zu, %zu bytes).",
 			    js_len(box->edits), box->edit_bytes);
 		return 0;
 	}
@@ -29,7 +31,8 @@ static int make_edit(struct toolbox *box, const struct tool_args *args, const st
 	if (kind < 0)
 		return kind;
 	if (result.code != EDIT_OK) {
-		tool_refuse(args->result, "%s: %s", edit_code_text(result.code), result.message);
+		tool_refuse(args->result, "%s: %s", edit_code_text(result.code),
+			    result.message);
 		return 0;
 	}
 	js_push(box->edits, edit_to_json(edit));
@@ -124,13 +127,16 @@ int tool_submit(struct toolbox *box, const struct tool_args *args, struct error 
 		return kind;
 	/* a call of the same turn may have been sent without the sight of its refusal */
 	if (box->turn_refused)
-		tool_refuse(args->result, "Not submitted: an edit of this same turn was refused. Look at "
-					  "its result first.");
+		tool_refuse(args->result,
+			    "Not submitted: an edit of this same turn was refused. Look at "
+			    "its result first.");
 	else if (!changed)
-		tool_refuse(args->result, "Not submitted: nothing differs from the base. Make the "
-					  "change first.");
+		tool_refuse(args->result,
+			    "Not submitted: nothing differs from the base. Make the "
+			    "change first.");
 	else if (box->later_round && box->round_edits == 0)
-		tool_refuse(args->result, "Not submitted: nothing has changed since the tests failed.");
+		tool_refuse(args->result,
+			    "Not submitted: nothing has changed since the tests failed.");
 	else if (!title[strspn(title, " \t\r\n")])
 		tool_refuse(args->result, "Not submitted: the title is empty.");
 	if (args->result->failed)

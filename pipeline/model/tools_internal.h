@@ -10,7 +10,8 @@ typedef int tool_fn(struct toolbox *box, const struct tool_args *args, struct er
 tool_fn tool_list_files, tool_read_file, tool_search;
 tool_fn tool_edit_file, tool_write_file, tool_delete_file, tool_rename_file, tool_submit;
 
-/* err of a view function: ERROR_NO becomes the result's text (0), anything else is passed on. */
+/* err of a view function: ERROR_NO becomes the result's text (0), anything else is passed on.
+ */
 int tool_pass(struct tool_result *result, int kind, const struct error *err);
 
 #endif

@@ -9,8 +9,8 @@
 
 #define LINE_SHOWN_MAX 2000 /* bytes of one line */
 
-/* File content for a model: as it is when it is UTF-8, else each high byte as its Latin-1 character,
- * which is how the edit engine takes it back. */
+/* File content for a model: as it is when it is UTF-8, else each high byte as its Latin-1
+ * character, which is how the edit engine takes it back. */
 static void add_shown(struct strbuf *out, const char *data, size_t len, bool utf8)
 {
 	for (size_t i = 0; i < len && !utf8; i++) {
@@ -34,12 +34,13 @@ int tool_list_files(struct toolbox *box, const struct tool_args *args, struct er
 	int kind;
 
 	strbuf_init(&path, STRBUF_MAX);
-	if (!args_path(args, "path", true, &path) || !args_text(args, "pattern", false, &pattern, &len) ||
+	if (!args_path(args, "path", true, &path) ||
+	    !args_text(args, "pattern", false, &pattern, &len) ||
 	    !args_bool(args, "recursive", &recursive))
 		return 0;
 	/* a pattern looks for files wherever they are */
-	kind = view_list(box->view, path.data, recursive || pattern, pattern, TOOL_LIST_MAX, &listing,
-			 err);
+	kind = view_list(box->view, path.data, recursive || pattern, pattern, TOOL_LIST_MAX,
+			 &listing, err);
 	if (kind < 0)
 		return tool_pass(args->result, kind, err);
 	for (size_t i = 0; i < listing.len; i++) {
@@ -57,15 +58,16 @@ int tool_list_files(struct toolbox *box, const struct tool_args *args, struct er
 	if (!listing.len)
 		strbuf_adds(out, "No files.\n");
 	if (listing.cut)
-		strbuf_addf(out, "[cut after %zu entries; name a path or a pattern]\n", listing.len);
+		strbuf_addf(out, "[cut after %zu entries; name a path or a pattern]\n",
+			    listing.len);
 	view_listing_release(&listing);
 	return 0;
 }
 
 struct range {
 	size_t first, last; /* lines, from 1; last as asked for */
-	size_t lines;       /* of the file */
-	size_t shown;       /* the last one shown */
+	size_t lines;	    /* of the file */
+	size_t shown;	    /* the last one shown */
 };
 
 static void add_lines(struct strbuf *out, const struct strbuf *data, struct range *range)
@@ -79,7 +81,8 @@ static void add_lines(struct strbuf *out, const struct strbuf *data, struct rang
 		bool too_long;
 
 		range->lines = number;
-		if (number >= range->first && number <= range->last && out->len < TOOL_RESULT_MAX - 4096) {
+		if (number >= range->first && number <= range->last &&
+		    out->len < TOOL_RESULT_MAX - 4096) {
 			if (cut && at[cut - 1] == '\r')
 				cut--;
 			too_long = cut > LINE_SHOWN_MAX;
@@ -125,8 +128,8 @@ int tool_read_file(struct toolbox *box, const struct tool_args *args, struct err
 
 	strbuf_init(&path, STRBUF_MAX);
 	strbuf_init(&data, STRBUF_MAX);
-	if (!args_path(args, "path", false, &path) || !args_number(args, "start_line", &first) ||
-	    !args_number(args, "end_line", &last))
+	if (!args_path(args, "path", false, &path) ||
+	    !args_number(args, "start_line", &first) || !args_number(args, "end_line", &last))
 		return 0;
 	kind = view_stat(box->view, path.data, &stat, err);
 	if (kind == 0)

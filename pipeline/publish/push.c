@@ -64,25 +64,31 @@ static void close_number(int fd)
 /* ---- what git said
  * --------------------------------------------------------------------------------- */
 
-/* The server's last line, for the message: mostly what a hook has to say. */
-static void last_line(const struct strbuf *server, char *out, size_t size)
+/* What the server said, on one line, for the message: mostly what a hook has to say. */
+static void server_words(const struct strbuf *server, char *out, size_t size)
 {
-	size_t end = server->len, start;
+	AUTO_STRBUF struct strbuf line = STRBUF_NONE;
 
-	while (end && (server->data[end - 1] == '\n' || server->data[end - 1] == ' '))
-		end--;
-	for (start = end; start && server->data[start - 1] != '\n'; start--)
-		;
-	text_escape(out, size, server->data + start, end - start);
+	strbuf_init(&line, size);
+	for (size_t at = 0; at < server->len;) {
+		const char *end = memchr(server->data + at, '\n', server->len - at);
+		size_t len = end ? (size_t)(end - server->data) - at : server->len - at;
+
+		if (len && line.len)
+			strbuf_adds(&line, "; ");
+		strbuf_add(&line, server->data + at, len);
+		at += len + 1;
+	}
+	text_escape(out, size, line.data, line.len);
 }
 
 static int explain_refusal(const struct push *push, const struct push_status *status,
 			   struct error *err)
 {
 	const char *ref = push->job->ref, *url = push->job->remote.url;
-	char words[512];
+	char words[768];
 
-	last_line(&push->result->server, words, sizeof(words));
+	server_words(&push->result->server, words, sizeof(words));
 	switch (status->outcome) {
 	case PUSH_DECLINED:
 		error_set(err, ERROR_NO, "the remote's hook refused %s: %s", ref,
@@ -129,9 +135,9 @@ static int explain_end(const struct push *push, const struct gitrun *run, struct
 				 "cannot push to %s: git was ended by signal %d",
 				 push->job->remote.url, -run->status);
 	porcelain_diagnose(&push->job->remote, run->errs.data, run->errs.len, err);
-	last_line(&push->result->server, words, sizeof(words));
+	server_words(&push->result->server, words, sizeof(words));
 	if (words[0] && !err->next[0])
-		error_next(err, "the server's last words: %s", words);
+		error_next(err, "the server said: %s", words);
 	return err->kind;
 }
 

@@ -6,7 +6,13 @@ library only.
 usage: modelserver.py [--script FILE] [--mode MODE[*N]]... [--port N] [--host ADDRESS]
                       [--tls-dir DIR [--tls-name NAME] | --tls CERT KEY] [--key KEY] [--log FILE]
 
-Prints its port on one line, then serves until it is killed or its parent is gone.
+Prints its port on one line, then serves until it is killed or its parent is gone. Within a Python test:
+
+    with modelserver.Server(key=…, tls_dir=…) as server:
+        server.script(["silence", modelserver.answer_calls([{"name": …, "input": {…}}]), answer_text("done")])
+        … server.url, server.port, server.requests (as in the log) …
+
+where strings are modes, each for one request, and the rest are the steps of the conversation, in order.
 
 --script FILE   JSON list of steps, one an answer of the model:
                 {"text": "…", "calls": [{"name": "edit_file", "input": {…}, "id": "c1"?}], "stop": "…"?,
@@ -312,8 +318,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log(self, number, raw, body, key):
-        if not self.server.log:
-            return
         found = []
         raw = raw or b""
         if key:
@@ -325,8 +329,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                            "body": body, "key_in": found})
         if key:
             line = line.replace(key, "[key]")
-        with self.server.lock, open(self.server.log, "a", encoding="utf-8") as f:
-            f.write(line + "\n")
+        with self.server.lock:
+            self.server.requests.append(json.loads(line))
+            if self.server.log:
+                with open(self.server.log, "a", encoding="utf-8") as f:
+                    f.write(line + "\n")
 
     def refuse(self, wire, mode, body, key):
         """The modes that are an HTTP status. False: none of them."""
@@ -376,10 +383,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.chunk(b"x" * 65536)
             self.finish_chunks()
         elif name == "huge-headers":
-            self.send_response(200)
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
             for n in range(10240):
                 self.wfile.write(b"X-%d: %s\r\n" % (n, b"x" * 1024))
-            self.end_headers()
+            self.wfile.write(b"\r\n")
         else:
             return False
         return True
@@ -493,7 +500,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.finish_chunks()
 
 
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+class HttpServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
@@ -502,6 +509,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.count = 0
         self.key = options.key
         self.log = options.log
+        self.requests = []
         self.modes = []  # [mode, how often; 0: for ever]
         for text in options.mode:
             mode, star, times = text.partition("*")
@@ -512,6 +520,12 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
                 self.steps = json.load(f)
         self.step_uses = {}
         super().__init__(address, Handler)
+        if options.tls_dir:
+            options.tls = make_certificates(options.tls_dir, options.tls_name)
+        if options.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*options.tls)
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, client_address):
         pass  # a client that goes away is what many tests are about
@@ -567,7 +581,7 @@ def watch_parent():
     os._exit(0)
 
 
-def main():
+def parse_arguments(words=None):
     parser = argparse.ArgumentParser(usage=__doc__, add_help=True)
     parser.add_argument("--script")
     parser.add_argument("--mode", action="append", default=[])
@@ -578,14 +592,56 @@ def main():
     parser.add_argument("--tls-name", default="localhost")
     parser.add_argument("--key")
     parser.add_argument("--log")
-    options = parser.parse_args()
-    server = Server((options.host, options.port), options)
-    if options.tls_dir:
-        options.tls = make_certificates(options.tls_dir, options.tls_name)
-    if options.tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*options.tls)
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return parser.parse_args(words)
+
+
+class Server:
+    """The same within a test's own process; a context manager."""
+
+    def __init__(self, **options):
+        arguments = parse_arguments([])
+        for name, value in options.items():
+            setattr(arguments, name, value)
+        self.tls = bool(arguments.tls or arguments.tls_dir)
+        self.http = HttpServer((arguments.host, arguments.port), arguments)
+        self.host, self.port = arguments.host, self.http.server_address[1]
+        self.url = f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+
+    @property
+    def requests(self):
+        with self.http.lock:
+            return list(self.http.requests)
+
+    def script(self, items):
+        """Replaces what is to come: strings are modes, each for one request; the rest are steps."""
+        with self.http.lock:
+            self.http.modes = [[item, 1] for item in items if isinstance(item, str)]
+            self.http.steps = [item for item in items if not isinstance(item, str)] or [{"text": "ok"}]
+            self.http.step_uses = {}
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+def answer_text(text, **more):
+    return {"text": text, **more}
+
+
+def answer_calls(calls, text="", **more):
+    """calls: [{"name","input","id"?}]."""
+    return {"text": text, "calls": [{k: c[k] for k in ("id", "name", "input", "raw") if k in c} for c in calls],
+            **more}
+
+
+def main():
+    options = parse_arguments()
+    server = HttpServer((options.host, options.port), options)
     threading.Thread(target=watch_parent, daemon=True).start()
     print(server.server_address[1], flush=True)
     server.serve_forever()
