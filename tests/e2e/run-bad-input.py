@@ -32,12 +32,12 @@ with Tap() as t, Place() as place:
 
     # ---- the repository ----
     os.mkdir(place.path("nothing"))
-    refused("not a repository", plain, "not a git repository", cwd=place.path("nothing"))
+    refused("not a repository", plain, "git repository", cwd=place.path("nothing"))
     place.git("init", "-q", place.path("empty"))
     refused("an empty repository", plain, "no commit", cwd=place.path("empty"))
     place.git("init", "-q", "--object-format=sha256", place.path("sha256"))
     place.git("commit", "-q", "--allow-empty", "-m", "x", cwd=place.path("sha256"))
-    refused("a SHA-256 repository", plain, "sha-256", cwd=place.path("sha256"))
+    refused("a SHA-256 repository", plain, "sha256", cwd=place.path("sha256"))
     broken = place.repository({"a.txt": "one\n"}, name="broken", test="true", remote=False)
     place.write(os.path.join(broken, ".git/HEAD"), "garbage\n")
     refused("a broken HEAD", plain, cwd=broken, next_step=False)
@@ -94,7 +94,7 @@ with Tap() as t, Place() as place:
             next_step=False)
     refused("a key file that others may read", base + ["openai:x", "--key", "file:" + place.write("key", "k\n", 0o644)],
             "key", next_step=False)
-    refused("a key command that fails", base + ["openai:x", "--key", "command:false"], "false", next_step=False, status=2)
+    refused("a key command that fails", base + ["openai:x", "--key", "command:false"], "false", status=4)
     refused("a key source that is none", base + ["openai:x", "--key", "sk-pasted-here"], next_step=False)
     result = place.agent(*base, "openai:x", "--key", "sk-pasted-here", cwd=good)
     t.ok("sk-pasted-here" not in result.err + result.out, "and what may have been the key itself is not repeated", result.text)
