@@ -111,23 +111,30 @@ int confine_rlimits(struct jail_run *run)
 /* ---- capabilities
  * ------------------------------------------------------------------------------------ */
 
-static int drop_capabilities(void)
+static int clear_capabilities(void)
 {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
 
+	if (syscall(SYS_capset, &head, none) < 0)
+		return -1;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* Those that exec could give back, too. */
+static int drop_capabilities(void)
+{
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -1;
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return -1;
-	if (prctl(PR_SET_SECUREBITS,
-		  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-		      SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-		      SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
-		  0, 0, 0) < 0)
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		continue;
+	if (errno != EINVAL) /* the first number that is no capability */
 		return -1;
-	return (int)syscall(SYS_capset, &head, none);
+	return prctl(PR_SET_SECUREBITS,
+		     SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+			 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+		     0, 0, 0);
 }
 
 int confine_capabilities(struct jail_run *run)
@@ -135,7 +142,7 @@ int confine_capabilities(struct jail_run *run)
 	if (step_enter(run, STEP_caps) < 0 || drop_capabilities() < 0)
 		return step_fail(run, "capabilities cannot be dropped");
 	step_done(run);
-	if (step_enter(run, STEP_nnp) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (step_enter(run, STEP_nnp) < 0 || clear_capabilities() < 0)
 		return step_fail(run, "PR_SET_NO_NEW_PRIVS");
 	step_done(run);
 	return 0;
@@ -266,12 +273,12 @@ int confine_seccomp(struct jail_run *run)
 
 int confine_helper(void)
 {
-	return drop_capabilities() < 0 ? -1 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return clear_capabilities();
 }
 
 int confine_idle(void)
 {
-	if (drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (clear_capabilities() < 0)
 		return -1;
 	return load_filter(jail_idle_filter, ARRAY_LEN(jail_idle_filter));
 }

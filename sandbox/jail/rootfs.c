@@ -35,25 +35,23 @@ static int make_parents(int root, const char *path)
 	return 0;
 }
 
-/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
- * tree. */
+/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the tree. */
 static int place(int root, int tree_fd, const char *path, bool is_file)
 {
 	int tree AUTO_FD = tree_fd, target AUTO_FD = -1;
 
-	if (tree < 0 || make_parents(root, path) < 0)
+	if (tree < 0)
 		return -1;
 	target = fd_open_beneath(root, path, O_PATH, 0);
 	if (target < 0 && errno == ENOENT) {
-		if (is_file ? mknodat(root, path, S_IFREG | 0444, 0) < 0
-			    : mkdirat(root, path, 0755) < 0)
+		if (make_parents(root, path) < 0 ||
+		    (is_file ? mknodat(root, path, S_IFREG | 0444, 0) : mkdirat(root, path, 0755)) < 0)
 			return -1;
 		target = fd_open_beneath(root, path, O_PATH, 0);
 	}
 	if (target < 0)
 		return -1;
-	return move_mount(tree, "", target, "",
-			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	return move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
 static int put_file(int root, const char *path, const char *text)
@@ -254,15 +252,15 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
-/* Puts an unreadable empty file, or a read-only view of itself, over parts of /proc. */
+/*
+ * Puts an unreadable empty file over what any user could read or what must not be there at all, a read-only view of itself
+ * over what is set there. The rest of /proc outside of one's own processes is root's alone, which nobody here is, outside or inside.
+ */
 static int mask_proc(int root)
 {
-	static const char *const hidden[] = {
-	    "kcore",	     "keys",	    "key-users",  "kmsg",	"sysrq-trigger",
-	    "timer_list",    "sched_debug", "kpagecount", "kpageflags", "kpagecgroup",
-	    "latency_stats", "vmallocinfo", "slabinfo",	  "config.gz"};
-	static const char *const frozen[] = {"sys",  "irq",  "bus",   "fs",
-					     "acpi", "scsi", "driver"};
+	static const char *const hidden[] = {"kcore",      "keys",       "key-users", "kmsg", "sysrq-trigger",
+					     "timer_list", "sched_debug"};
+	static const char *const frozen[] = {"sys", "irq", "bus"};
 	int empty AUTO_FD = -1;
 
 	if (mknodat(root, "run/.hidden", S_IFREG, 0) < 0)

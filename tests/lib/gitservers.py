@@ -156,7 +156,8 @@ http {
 
 
 class HttpsServer(Server):
-    """git http-backend below /git/; /elsewhere/ redirects to other_port on another host name."""
+    """git http-backend below /git/, for user and for x-access-token, with one token; /elsewhere/ redirects to other_port on
+    another host name."""
 
     def __init__(self, directory, root, user, token, authority=None, other_port=1):
         super().__init__()
@@ -164,7 +165,7 @@ class HttpsServer(Server):
         os.makedirs(directory)
         self.authority = authority or Authority(os.path.join(directory, "tls"))
         with open(os.path.join(directory, "htpasswd"), "w") as f:
-            f.write(f"{user}:{{PLAIN}}{token}\n")
+            f.writelines(f"{name}:{{PLAIN}}{token}\n" for name in {user, "x-access-token"})
         conf = os.path.join(directory, "nginx.conf")
         with open(conf, "w") as f:
             f.write(NGINX_CONF % {"user": "user root;" if os.geteuid() == 0 else "", "dir": directory,

@@ -2,6 +2,8 @@
 #include "model_test.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -132,17 +134,27 @@ static void append_key_is_never_written(void **state)
 	expect_json(js_get(js_at(line_content(talk_last(talk)), 0), "input"), "{'p':'a [key] b'}");
 }
 
-static void append_to_a_file_that_cannot_grow_fails(void **state)
+/* As on a full disk: a part of the line is written, then no more. */
+static void append_that_fails_loses_that_line_only(void **state)
 {
-	int fd AUTO_FD = open("/dev/full", O_RDWR | O_CLOEXEC);
+	int fd AUTO_FD = file_of(USER);
 	struct error err = {0};
-	struct talk *talk AUTO_TALK = NULL;
+	struct talk *talk AUTO_TALK = talk_open(fd, true, "file", NULL, &err), *again AUTO_TALK = NULL;
+	struct rlimit old, small;
 
 	(void)state;
-	/* /dev/full reads as endless zeros: as a conversation it is refused */
-	talk = talk_open(fd, true, "file", NULL, &err);
-	assert_null(talk);
-	assert_string_not_equal(err.message, "");
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = strlen(USER) + 10;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(talk_append(talk, parse(USER), &err), ERROR_FAILED);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_non_null(strstr(err.message, "cannot be written"));
+	assert_int_equal(talk_len(talk), 1);
+	again = talk_open(fd, true, "file", NULL, &err);
+	assert_int_equal(talk_len(again), 1);
+	expect_file(fd, USER);
 }
 
 static void line_text_joins_blocks(void **state)
@@ -165,7 +177,7 @@ int main(void)
 	    cmocka_unit_test(open_recording_without_last_newline_is_whole),
 	    cmocka_unit_test(open_malformed_line_is_named),
 	    cmocka_unit_test(append_key_is_never_written),
-	    cmocka_unit_test(append_to_a_file_that_cannot_grow_fails),
+	    cmocka_unit_test(append_that_fails_loses_that_line_only),
 	    cmocka_unit_test(line_text_joins_blocks),
 	};
 
