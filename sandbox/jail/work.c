@@ -161,6 +161,16 @@ static int lay_out(struct jail_run *run, struct rootfs *fs, struct stack *stack,
 		   : 0;
 }
 
+/* A warm keeps what it writes to HOME: the spec then mounts a directory of its own there. */
+static bool home_is_mounted(const struct jail_spec *spec)
+{
+	for (size_t i = 0; i < spec->mount_count; i++)
+		if (spec->mounts[i].how == JAIL_BIND_RW &&
+		    strcmp(spec->mounts[i].target, JAIL_HOME) == 0)
+			return true;
+	return false;
+}
+
 int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
 		   int *layers, char work[16])
 {
@@ -187,7 +197,8 @@ int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 	snprintf(work, 16, "%s", how);
 	run->step = STEP_work;
 	step_done(run);
-	if (step_enter(run, STEP_home) < 0 || lay_out(run, fs, &home, &how) < 0)
+	if (step_enter(run, STEP_home) < 0 ||
+	    (!home_is_mounted(&run->spec) && lay_out(run, fs, &home, &how) < 0))
 		return step_fail(run, "home");
 	run->step = STEP_home;
 	step_done(run);
