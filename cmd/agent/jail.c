@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -111,6 +112,17 @@ static int console_carry(struct run *run, struct console *console, int facts_fd,
 
 /* ---- starting ---------------------------------------------------------------------------------------- */
 
+/* A layer that hides .git: its configuration may hold credentials, and no test needs the user's history. */
+static int make_hide(const char *scratch, struct error *err)
+{
+	char *dir AUTO_FREE = mem_printf("%s/hide", scratch);
+	char *dot_git AUTO_FREE = mem_printf("%s/.git", dir);
+
+	if (fd_mkdir_all(dir) < 0 || chmod(dir, 0755) < 0 || mknod(dot_git, S_IFCHR, 0) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", dot_git);
+	return 0;
+}
+
 /* The working directory as it is: nothing to lay out, so agent-jail is started without agent-test. */
 static int start_dirty(struct run *run, struct supervised *jail, int spec_fd, int facts_fd,
 		       const struct console *console, int *go_fd, struct error *err)
@@ -121,6 +133,7 @@ static int start_dirty(struct run *run, struct supervised *jail, int spec_fd, in
 
 	strbuf_init(&text, STRBUF_MAX);
 	jail_go_init(&words);
+	jail_go_add(&words, "run/hide");
 	jail_go_format(&words, &text);
 	jail_go_release(&words);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
@@ -218,7 +231,8 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	char *scratch AUTO_FREE = rundir_subdir(&run->dir, "jail", err);
 	int pipe_fds[2] = {-1, -1}, spec_fd AUTO_FD = -1, go_fd AUTO_FD = -1, result;
 
-	if (!scratch || rundir_give(scratch, STAGE_UID_BASE + STAGE_TEST, err))
+	if (!scratch || (options->dirty && make_hide(scratch, err)) ||
+	    rundir_give(scratch, STAGE_UID_BASE + STAGE_TEST, err))
 		return err->kind;
 	jail_spec_init(&spec);
 	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv, &spec, err);

@@ -59,7 +59,7 @@ static const struct option_spec jail_options[] = {
     {"--run", "RUN", NULL, "open the jail of this run"},
     {"--round", "N", NULL, "of this round (default: the last)"},
     {"--tree", "REV", NULL, "of this commit (default: HEAD)"},
-    {"--dirty", NULL, NULL, "of the working directory as it is, copy-on-write"},
+    {"--dirty", NULL, NULL, "of the working directory as it is (but .git), copy-on-write"},
     {"--input", NULL, NULL, "connect standard input (default: /dev/null unless it is a terminal)"},
     {"--limits", "MODE", "jail.limits", "degraded-ok: go on where no memory and process caps can be had"},
     {"--json", NULL, NULL, "print the verdict as JSON on standard output; the command's own goes to standard error"},

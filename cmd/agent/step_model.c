@@ -86,9 +86,13 @@ static int make_provider(const struct run *run, struct json *provider, struct ur
 	char *kind AUTO_FREE = mem_strndup(model, (size_t)(colon - model));
 
 	js_set_str(provider, "kind", kind);
-	js_set_str(provider, "model", colon + 1);
-	if (strcmp(kind, "replay") == 0)
+	if (strcmp(kind, "replay") == 0) { /* its name is enough for a record that others read */
+		const char *slash = strrchr(colon, '/');
+
+		js_set_str(provider, "model", slash ? slash + 1 : colon + 1);
 		return 0;
+	}
+	js_set_str(provider, "model", colon + 1);
 	if (!base_url)
 		base_url = strcmp(kind, "anthropic") == 0 ? "https://api.anthropic.com"
 							  : "https://api.openai.com/v1";
@@ -268,7 +272,7 @@ int step_model(struct run *run, int round, const char *feedback, struct error *e
 		result = make_provider(run, provider, &url, err);
 	if (result)
 		return result;
-	journal_stage(&run->journal, "model", config_get(run->config, "model.name"));
+	journal_stage(&run->journal, "model", js_str(provider, "model", ""));
 	result = open_files(run, round, name, &files, err);
 	if (result == 0 && url.host[0])
 		result = step_dial(run, &dial, url.host, url.port,
