@@ -116,14 +116,23 @@ static bool root_is_read_only(void)
 	       open("/etc/passwd", O_WRONLY | O_CLOEXEC) < 0;
 }
 
+/* Not there, or a directory that we made on the way to an admitted toolchain (/root/.rustup/…). */
+static bool absent_or_built(const char *path, dev_t root)
+{
+	struct stat at;
+
+	return stat(path, &at) < 0 ? errno == ENOENT : at.st_dev == root;
+}
+
 /* The old root would show through as more than one kind of thing that we did not put there. */
 static bool root_is_ours(void)
 {
 	struct stat at_root, at_etc;
 
 	return stat("/", &at_root) == 0 && stat("/etc/passwd", &at_etc) == 0 &&
-	       at_root.st_dev == at_etc.st_dev && access("/root", F_OK) < 0 &&
-	       access("/boot", F_OK) < 0 && access("/run/systemd", F_OK) < 0;
+	       at_root.st_dev == at_etc.st_dev && absent_or_built("/root", at_root.st_dev) &&
+	       absent_or_built("/boot", at_root.st_dev) &&
+	       absent_or_built("/run/systemd", at_root.st_dev);
 }
 
 static bool can_work(void)
