@@ -134,7 +134,7 @@ def landlock_abi():
 
 def demote(uid):
     def change():
-        if uid:
+        if uid and os.geteuid() == 0:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
