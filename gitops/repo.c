@@ -312,6 +312,13 @@ int repo_header(struct gitops_repo *repo, const char *oid, enum gitops_type *typ
 	return 0;
 }
 
+int repo_read(struct gitops_repo *repo, const git_oid *oid, git_odb_object **object)
+{
+	bool old = git_odb_exists_ext(repo->source, oid, GIT_ODB_LOOKUP_NO_REFRESH);
+
+	return git_odb_read(object, old ? repo->source : repo->odb, oid);
+}
+
 bool repo_has(struct gitops_repo *repo, const char *oid)
 {
 	git_oid id;
@@ -337,7 +344,7 @@ int repo_blob(struct gitops_repo *repo, const char *oid, uint64_t max_bytes, str
 		return error_set(err, ERROR_NO, "too big: %llu bytes, the limit is %llu",
 				 (unsigned long long)size, (unsigned long long)max_bytes);
 	git_oid_fromstr(&id, oid);
-	if ((rc = git_odb_read(&object, repo->odb, &id)) < 0)
+	if ((rc = repo_read(repo, &id, &object)) < 0)
 		return read_failed(err, rc, oid);
 	rc = strbuf_add(out, git_odb_object_data(object), git_odb_object_size(object));
 	git_odb_object_free(object);

@@ -95,6 +95,14 @@ int gitops_init(struct error *err);
 int gitops_error(struct error *err, int kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/*
+ * Reads an object (git_odb_read) with one check of its hash: straight from the repository when it is there, else
+ * from the quarantine. The caller looked at its size before. 0 or a library error code; git_odb_object_free.
+ */
+typedef struct git_odb_object git_odb_object;
+typedef struct git_oid git_oid;
+int repo_read(struct gitops_repo *repo, const git_oid *oid, git_odb_object **object);
+
 /* The library's views of it: borrowed. */
 git_repository *repo_git(struct gitops_repo *repo);
 git_odb *repo_odb(struct gitops_repo *repo);

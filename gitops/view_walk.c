@@ -434,7 +434,7 @@ static int search_base(struct searcher *s, const char *path, const git_oid *oid,
 	}
 	if (!may_read(s, len))
 		return 1;
-	if (git_odb_read(&object, odb, oid) < 0)
+	if (repo_read(s->view->repo, oid, &object) < 0)
 		return gitops_error(err, ERROR_FAILED, "'%s'", path);
 	int rc = search_bytes(s, path, git_odb_object_data(object), git_odb_object_size(object));
 	git_odb_object_free(object);

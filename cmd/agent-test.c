@@ -1,0 +1,247 @@
+/*
+ * NAME
+ *	agent-test - lays out exactly one tree, starts the jail, collects its log
+ *
+ * SYNOPSIS
+ *	started by agent(1) alone
+ *
+ *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree","base_tree",
+ *		"deps":key|null,"log_bytes":N}, FD_TREE tree.json of that tree (absent when it is the base's),
+ *	FD_SPEC, FD_FACTS for agent-jail; FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
+ *	-> <store>/base/<base_tree>, <scratch>/layer, FD_LOG the capped log, FD_OUT layout.json:
+ *	{"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[…],"base_made":bool,
+ *	"log_bytes":N,"log_truncated":bool}
+ *
+ *	What differs between base_tree and tree is found from the objects, not believed from tree.json.
+ *	The exit facts go from agent-jail to the supervisor; this program has no verdict to give.
+ *
+ * SECURITY
+ *	Hostile inputs: the repository's objects, the patched tree, the test's output. Reach: reads the
+ *	repository, writes the store and the round's directory. No network, no secret; agent-jail is
+ *	started before power is given up, by a spec that the supervisor wrote. A compromise yields a
+ *	wrong layer, that is, a wrong verdict for this run and for later ones on the same base tree; not the
+ *	verdict itself, no secret, no push of another tree.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gitops/layer.h"
+#include "gitops/repo.h"
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/events.h"
+#include "pipeline/fds.h"
+#include "pipeline/stage.h"
+#include "sandbox/jail_spec.h"
+#include "sandbox/jail_start.h"
+
+#define TREE_JSON_MAX ((size_t)64 << 20)
+#define LOG_BYTES_DEFAULT (1 << 20)
+
+/* Made before power is given up, used after. */
+static struct jail_handle jail = {-1, -1, -1};
+static char boot_id[LAYER_BOOT_SIZE];
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Still with power: the jail's helper, which waits for the go, and what only /proc tells. */
+static int prestart(struct stage *stage, struct error *err)
+{
+	bool inherit = is_open(FD_STDOUT);
+	int rc = layer_boot_id(boot_id, err);
+
+	(void)stage;
+	if (rc < 0)
+		return rc;
+	if (!is_open(FD_FACTS) || !is_open(FD_SPEC))
+		return error_set(err, ERROR_ISOLATION, "no spec for the jail, or nowhere for its facts");
+	return jail_start(&jail, FD_FACTS, FD_SPEC, -1, inherit ? FD_STDIN : -1, inherit ? FD_STDOUT : -1,
+			  inherit ? FD_STDERR : -1, err);
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------ */
+
+struct layout {
+	const char *tree, *base_tree, *store, *scratch; /* borrowed from the job */
+	const char *deps;                               /* NULL: none */
+	struct jail_go go;
+	bool base_made;
+};
+
+static int read_job(const struct stage *stage, struct layout *layout, struct error *err)
+{
+	int rc = js_need_str(stage->job, "tree", &layout->tree, err);
+
+	if (rc == 0)
+		rc = js_need_str(stage->job, "base_tree", &layout->base_tree, err);
+	if (rc < 0)
+		return rc;
+	layout->store = stage_path(stage, "store");
+	layout->scratch = stage_path(stage, "scratch");
+	layout->deps = js_str(stage->job, "deps", NULL);
+	if (!layout->store || !layout->scratch)
+		return error_set(err, ERROR_USAGE, "job: no store or scratch among its paths");
+	if (!text_is_hex(layout->tree, GITOPS_OID_SIZE - 1) ||
+	    !text_is_hex(layout->base_tree, GITOPS_OID_SIZE - 1) ||
+	    (layout->deps && !text_is_hex(layout->deps, 64)))
+		return error_set(err, ERROR_USAGE, "job: malformed tree or layer id");
+	return 0;
+}
+
+/* tree.json must speak of the tree that is to be tested. */
+static int check_tree_json(const struct layout *layout, struct error *err)
+{
+	AUTO_JSON struct json *json = NULL;
+	int rc;
+
+	if (!is_open(FD_TREE))
+		return strcmp(layout->tree, layout->base_tree) == 0
+			   ? 0
+			   : error_set(err, ERROR_USAGE, "no tree.json for tree %s", layout->tree);
+	if (!(json = js_read_fd(FD_TREE, TREE_JSON_MAX, "tree.json", err)))
+		return err->kind;
+	if ((rc = js_check_kind(json, "tree", 1, err)) < 0)
+		return rc;
+	if (strcmp(js_str(json, "tree", ""), layout->tree) != 0 ||
+	    strcmp(js_str(json, "base_tree", ""), layout->base_tree) != 0)
+		return error_set(err, ERROR_USAGE, "tree.json is not about tree %s", layout->tree);
+	return 0;
+}
+
+static void tell_progress(void *data, const struct checkout_stats *stats)
+{
+	(void)data;
+	event_progress("laying out the base: %zu files", stats->files);
+}
+
+static void add_layer(struct layout *layout, bool home, const char *format, const char *name)
+{
+	const char *percent = strchr(format, '%');
+	AUTO_FREE char *layer =
+	    mem_printf("%.*s%s%s", (int)(percent - format), format, name, percent + 2);
+
+	if (home)
+		jail_go_add_home(&layout->go, layer);
+	else
+		jail_go_add(&layout->go, layer);
+}
+
+static bool has_directory(const char *store, const char *deps, const char *part)
+{
+	AUTO_FREE char *path = mem_printf("%s/deps/%s/%s", store, deps, part);
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The work tree's layers, the topmost first. */
+static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error *err)
+{
+	struct checkout checkout = {.repo = repo, .progress = tell_progress};
+	const char *base = layout->base_tree;
+	bool differs = strcmp(layout->tree, layout->base_tree) != 0, whole = false;
+	int rc = 0;
+
+	if (differs) {
+		rc = layer_apply(&checkout, base, layout->tree, layout->scratch, "layer", &whole, err);
+		if (rc == 0 && whole) /* attributes changed: any file could */
+			base = layout->tree;
+		else if (rc == 0)
+			jail_go_add(&layout->go, "run/layer");
+	}
+	if (rc == 0)
+		rc = layer_base(&checkout, layout->store, base, boot_id, &layout->base_made, err);
+	if (rc < 0)
+		return rc;
+	if (layout->deps && !has_directory(layout->store, layout->deps, "work") &&
+	    !has_directory(layout->store, layout->deps, "home"))
+		return error_set(err, ERROR_FAILED, "the dependency layer %s is not in the store", layout->deps);
+	if (layout->deps && has_directory(layout->store, layout->deps, "work"))
+		add_layer(layout, false, "deps/%s/work", layout->deps);
+	add_layer(layout, false, "base/%s/tree", base);
+	if (layout->deps && has_directory(layout->store, layout->deps, "home"))
+		add_layer(layout, true, "deps/%s/home", layout->deps);
+	if (checkout.stats.encodings_kept)
+		event_progress("%zu files have an encoding that is not known here and stay UTF-8",
+			       checkout.stats.encodings_kept);
+	return 0;
+}
+
+/* ---- the test ------------------------------------------------------------------------------------------------- */
+
+static struct json *strings(char *const *list, size_t count)
+{
+	struct json *array = js_array_new();
+
+	for (size_t i = 0; i < count; i++)
+		js_push_str(array, list[i]);
+	return array;
+}
+
+static int write_layout(const struct layout *layout, unsigned long long total, bool truncated,
+			struct error *err)
+{
+	AUTO_JSON struct json *out = js_artefact_new("layout", 1);
+	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
+
+	js_set_str(out, "tree", layout->tree);
+	js_set(out, "layers", strings(layout->go.layers, layout->go.layer_count));
+	js_set(out, "home_layers", strings(layout->go.home_layers, layout->go.home_count));
+	js_set_bool(out, "base_made", layout->base_made);
+	js_set_int(out, "log_bytes", (long long)total);
+	js_set_bool(out, "log_truncated", truncated);
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(out, &text);
+	strbuf_addc(&text, '\n');
+	if (fd_write_all(FD_OUT, text.data, text.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "layout.json cannot be written");
+	return 0;
+}
+
+static int run_test(const struct stage *stage, struct layout *layout, struct error *err)
+{
+	AUTO_REPO struct gitops_repo *repo = NULL;
+	unsigned long long total = 0;
+	int truncated = 0, rc = read_job(stage, layout, err);
+	long long log_bytes = js_int(stage->job, "log_bytes", LOG_BYTES_DEFAULT);
+
+	if (rc == 0 && (log_bytes < 0 || log_bytes > (long long)1 << 30))
+		rc = error_set(err, ERROR_USAGE, "job: log_bytes out of range");
+	if (rc == 0)
+		rc = check_tree_json(layout, err);
+	if (rc == 0)
+		rc = repo_open_job(js_get(stage->job, "paths"), stage_path(stage, "objects") != NULL, &repo, err);
+	if (rc == 0)
+		rc = lay_out(repo, layout, err);
+	if (rc == 0)
+		rc = jail_send_go(&jail, &layout->go, err);
+	if (rc == 0)
+		rc = jail_collect(&jail, FD_LOG, (size_t)log_bytes, &total, &truncated, err);
+	return rc < 0 ? rc : write_layout(layout, total, truncated != 0, err);
+}
+
+static int run(struct stage *stage, struct error *err)
+{
+	struct layout layout = {.tree = NULL};
+
+	jail_go_init(&layout.go);
+	int rc = run_test(stage, &layout, err);
+	jail_go_release(&layout.go);
+	jail_close(&jail);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	return stage_main(argc, argv, prestart, run);
+}
