@@ -101,10 +101,10 @@ void fetch_explain(const struct fetch_plan *plan, const struct json *egress_even
 		tell_event(&told, js_at(egress_events, i));
 	last_lines(log, log_len, &tail);
 	if (told.count)
-		error_set(err, (enum error_kind)said.kind, "%s: %s could not reach %s", said.message, tool,
-			  told.hosts.data);
+		error_set(err, (enum error_kind)said.kind, "%s: %s could not reach %s%s%s", said.message,
+			  tool, told.hosts.data, tail.len ? "; its last words: " : "", tail.data);
 	else if (tail.len)
-		error_set(err, (enum error_kind)said.kind, "%s: %s", said.message, tail.data);
+		error_set(err, (enum error_kind)said.kind, "%s; last words: %s", said.message, tail.data);
 	if (told.remedy.len)
 		error_next(err, "if you trust it, add %s to the operator configuration", told.remedy.data);
 	else if (plan->token_key)

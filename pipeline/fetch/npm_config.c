@@ -140,7 +140,7 @@ static char **listed_environment(const struct npm_source *source, bool bare, con
 	env[count++] = mem_strdup("LANG=C.UTF-8");
 	if (bare) {
 		env[count++] = mem_strdup("npm_config_userconfig=/dev/null");
-		env[count++] = mem_strdup("npm_config_globalconfig=/dev/null");
+		env[count++] = mem_strdup("npm_config_globalconfig=/nonexistent/npmrc");
 		return env;
 	}
 	for (char *const *entry = source->env; entry && *entry; entry++)
@@ -149,9 +149,10 @@ static char **listed_environment(const struct npm_source *source, bool bare, con
 	return env;
 }
 
-/* Waits for the end of a child. 0 when it exited with 0. */
-static int wait_child(const struct child *child, struct error *err)
+/* Waits for the end of a child. 0 when it exited with 0; else words, what it wrote on 2, are quoted. */
+static int wait_child(const struct child *child, int words, struct error *err)
 {
+	AUTO_STRBUF struct strbuf said = STRBUF_NONE;
 	struct pollfd polled = {child->pidfd, POLLIN, 0};
 	siginfo_t info = {0};
 	long long end_ms = fd_now_ms() + ANSWER_MS;
@@ -168,10 +169,12 @@ static int wait_child(const struct child *child, struct error *err)
 	}
 	if (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | WNOWAIT) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "npm config");
-	if (info.si_code != CLD_EXITED || info.si_status != 0)
-		return error_set(err, ERROR_FAILED, "npm config ended with %s %d",
-				 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
-	return 0;
+	if (info.si_code == CLD_EXITED && info.si_status == 0)
+		return 0;
+	strbuf_init(&said, 400);
+	(void)fd_pread_all(words, &said); /* cut is fine */
+	return error_set(err, ERROR_FAILED, "npm config ended with %s %d: %s",
+			 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status, said.data);
 }
 
 static int ask(const char *npm, char *const *env, bool json, struct strbuf *answer, struct error *err)
@@ -181,17 +184,17 @@ static int ask(const char *npm, char *const *env, bool json, struct strbuf *answ
 	const char *const json_argv[] = {"/usr/bin/env", "-C", "/", npm, "config", "ls", "-g",
 					 "-l", "--json", NULL};
 	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	AUTO_FD int out = memfd_create("npm", MFD_CLOEXEC);
+	AUTO_FD int out = memfd_create("npm", MFD_CLOEXEC), words = memfd_create("npm", MFD_CLOEXEC);
 	struct child child = {.pidfd = -1, .control = -1, .stderr_fd = -1};
 	int kind;
 
-	if (null < 0 || out < 0)
+	if (null < 0 || out < 0 || words < 0)
 		return error_errno(err, ERROR_FAILED, errno, "npm config");
-	kind = spawn_outside(json ? json_argv : text_argv, (const char *const *)env, null, out, null,
+	kind = spawn_outside(json ? json_argv : text_argv, (const char *const *)env, null, out, words,
 			     (uid_t)-1, &child, err);
 	if (kind)
 		return error_wrap(err, "npm config");
-	kind = wait_child(&child, err);
+	kind = wait_child(&child, words, err);
 	spawn_release(&child);
 	if (kind)
 		return kind;
@@ -256,7 +259,7 @@ struct json *npm_config_select(const struct json *answer, const char *listing,
 	const char *key;
 
 	js_set(kept, "scopes", scopes);
-	if (!js_str(answer, "registry", NULL)) {
+	if (!*js_str(answer, "registry", "")) {
 		error_set(err, ERROR_USAGE, "npm config does not say which registry it uses");
 		return NULL;
 	}

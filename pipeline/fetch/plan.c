@@ -343,6 +343,7 @@ static const char *const env_quiet[][2] = {
     {"GOVCS", "*:off"},
     {"PIP_DISABLE_PIP_VERSION_CHECK", "1"},
     {"PIP_NO_INPUT", "1"},
+    {"PIP_RETRIES", "1"},
     {"RUSTUP_AUTO_INSTALL", "0"},
     {"GIT_TERMINAL_PROMPT", "0"},
     {"GIT_CONFIG_NOSYSTEM", "1"},
@@ -368,8 +369,9 @@ static const char *const env_offline_general[][2] = {
 
 /* npm's settings are ours and the operator's registry; configuration files play no part. */
 static const char *const env_npm[][2] = {
+    /* npm refuses the same file for both */
     {"npm_config_userconfig", "/dev/null"},
-    {"npm_config_globalconfig", "/dev/null"},
+    {"npm_config_globalconfig", "/nonexistent/npmrc"},
     {"npm_config_cache", JAIL_HOME "/.npm"},
     {"npm_config_ignore_scripts", "true"},
     {"npm_config_git", "/nonexistent/git"},
