@@ -28,13 +28,19 @@
 #define PATHS_MOST 256 /* of one job */
 
 #ifdef AGENT_SANITIZED
-/* The leak checker traces its own process, which a non-dumpable one under our filter does not
- * allow. The symbolizer is a program of its own. Here and not in the environment, which is the
- * row's alone. */
+/* The leak checker traces its own process, which a non-dumpable one under our filter does not allow; the
+ * symbolizer is a program of its own; status 1 would be a clean "no". Here and not in the environment, which
+ * is the row's alone. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-	return "detect_leaks=0:symbolize=0";
+	return "detect_leaks=0:symbolize=0:exitcode=4";
+}
+
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void)
+{
+	return "symbolize=0:exitcode=4:print_stacktrace=0";
 }
 #endif
 
