@@ -60,6 +60,7 @@ Modes:
   max_tokens-call        the answer stops at the limit, in the arguments of its last call
   refusal                the model declines
   pause                  pause_turn (anthropic)
+  blank                  an answer without content
   huge                   100 MB of an answer's text
   huge-line              100 MB without a newline
   huge-error             500 with a body of 100 MB
@@ -475,6 +476,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             step["text"], step["calls"] = (step.get("text") or "I begin with") + " and", []
         elif name == "refusal":
             step = {"text": "I will not do that.", "stop": "refusal" if wire == "anthropic" else "content_filter"}
+        elif name == "blank":
+            step = {}
         elif name == "pause":
             step = {"text": "A pause.", "stop": "pause_turn"}
         elif name == "bad-tool-json":

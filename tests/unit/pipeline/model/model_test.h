@@ -71,8 +71,11 @@ static inline struct json *request_of(const struct provider *provider, const cha
 	struct talk *talk AUTO_TALK = talk_of(lines);
 	struct json *tools AUTO_JSON =
 	    parse("[{'name':'look','description':'Look.','parameters':{'type':'object'}}]");
-	struct provider_request request = {.talk = talk, .tools = tools, .model = "m",
-					   .max_output_tokens = 99, .quirks = quirks};
+	struct provider_request request = {.talk = talk,
+					   .tools = tools,
+					   .model = "m",
+					   .max_output_tokens = 99,
+					   .quirks = quirks};
 	struct strbuf body AUTO_STRBUF = STRBUF_NONE;
 	struct error err = {0};
 	struct json *json;
@@ -85,8 +88,8 @@ static inline struct json *request_of(const struct provider *provider, const cha
 }
 
 /* The assistant line of a stream that comes in two pieces, cut at the offset. */
-static inline struct json *line_of(const struct provider *provider, const char *bytes, size_t len,
-				   size_t cut, bool whole)
+static inline struct json *line_of(const struct provider *provider, const char *bytes,
+				   size_t len, size_t cut, bool whole)
 {
 	struct provider_stream stream AUTO_STREAM = {.provider = NULL};
 	struct json *line;
@@ -104,7 +107,8 @@ static inline struct json *line_of(const struct provider *provider, const char *
 }
 
 /* Every cut of the stream gives the same line. */
-static inline void expect_line(const struct provider *provider, const char *stream, const char *wanted)
+static inline void expect_line(const struct provider *provider, const char *stream,
+			       const char *wanted)
 {
 	char *bytes AUTO_FREE = quoted(stream);
 	size_t len = strlen(bytes);

@@ -50,7 +50,8 @@ static void append_writes_whole_lines_that_are_read_back(void **state)
 {
 	int fd AUTO_FD = file_of("");
 	struct error err = {0};
-	struct talk *talk AUTO_TALK = talk_open(fd, true, "file", NULL, &err), *again AUTO_TALK = NULL;
+	struct talk *talk AUTO_TALK = talk_open(fd, true, "file", NULL, &err),
+			  *again AUTO_TALK = NULL;
 	struct json *line = line_new("assistant", 1);
 
 	(void)state;
@@ -59,9 +60,12 @@ static void append_writes_whole_lines_that_are_read_back(void **state)
 	line_add_call(line, "c1", "look", parse("{'x':1}"), NULL, 0);
 	line_add_call(line, "c2", "look", NULL, "{x", 2);
 	assert_int_equal(talk_append(talk, line, &err), 0);
-	expect_file(fd, USER "{'role':'assistant','round':1,'content':[{'type':'text','text':'b\\n\xef\xbf\xbd'},"
-			     "{'type':'tool_call','id':'c1','name':'look','input':{'x':1}},"
-			     "{'type':'tool_call','id':'c2','name':'look','input':{},'malformed':'{x'}]}\n");
+	expect_file(
+	    fd, USER
+	    "{'role':'assistant','round':1,'content':[{'type':'text','text':'b\\n\xef\xbf\xbd'}"
+	    ","
+	    "{'type':'tool_call','id':'c1','name':'look','input':{'x':1}},"
+	    "{'type':'tool_call','id':'c2','name':'look','input':{},'malformed':'{x'}]}\n");
 	again = talk_open(fd, true, "file", NULL, &err);
 	assert_non_null(again);
 	assert_int_equal(talk_len(again), 2);
@@ -103,12 +107,18 @@ static void open_malformed_line_is_named(void **state)
 	expect_refused("{'role':'robot','round':1,'content':[]}\n", "unknown role");
 	expect_refused("{'role':'user','round':0,'content':[]}\n", "\"round\"");
 	expect_refused("{'role':'user','content':[]}\n", "\"round\"");
-	expect_refused("{'role':'user','round':1,'content':[{'type':'tool_call','id':'a','name':'b','input':{}}]}\n",
+	expect_refused("{'role':'user','round':1,'content':[{'type':'tool_call','id':'a','name'"
+		       ":'b','input':{}}]}\n",
 		       "\"tool_call\" block in a line of \"user\"");
-	expect_refused("{'role':'assistant','round':1,'content':[{'type':'tool_call','id':'a','name':'b'}]}\n",
+	expect_refused("{'role':'assistant','round':1,'content':[{'type':'tool_call','id':'a','"
+		       "name':'b'}]}\n",
 		       "\"input\"");
-	expect_refused("{'role':'assistant','round':1,'content':[{'type':'opaque','provider':'x'}]}\n", "\"data\"");
-	expect_refused("{'role':'tool','round':1,'content':[{'type':'tool_result','id':'a'}]}\n", "\"text\"");
+	expect_refused(
+	    "{'role':'assistant','round':1,'content':[{'type':'opaque','provider':'x'}]}\n",
+	    "\"data\"");
+	expect_refused(
+	    "{'role':'tool','round':1,'content':[{'type':'tool_result','id':'a'}]}\n",
+	    "\"text\"");
 	expect_refused("{'role':'user','round':2,'content':[]}\n" USER, "round is lower");
 	expect_refused("{'role':'user','round':1,'content':[],'round':1}\n", "duplicate");
 }
@@ -122,16 +132,20 @@ static void append_key_is_never_written(void **state)
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 
 	(void)state;
-	assert_int_equal(talk_append(talk,
-				     parse("{'role':'assistant','round':1,'content':[{'type':'tool_call','id':"
-					   "'planted-secret-key','name':'x','input':{'p':'a planted-secret-key b'}}]}"),
-				     &err),
-			 0);
+	assert_int_equal(
+	    talk_append(
+		talk,
+		parse("{'role':'assistant','round':1,'content':[{'type':'tool_call','id':"
+		      "'planted-secret-key','name':'x','input':{'p':'a planted-secret-key "
+		      "b'}}]}"),
+		&err),
+	    0);
 	strbuf_init(&text, STRBUF_MAX);
 	assert_int_equal(fd_pread_all(fd, &text), 0);
 	assert_null(strstr(text.data, "planted"));
 	/* and what is worked with is what was written */
-	expect_json(js_get(js_at(line_content(talk_last(talk)), 0), "input"), "{'p':'a [key] b'}");
+	expect_json(js_get(js_at(line_content(talk_last(talk)), 0), "input"),
+		    "{'p':'a [key] b'}");
 }
 
 /* As on a full disk: a part of the line is written, then no more. */
@@ -139,7 +153,8 @@ static void append_that_fails_loses_that_line_only(void **state)
 {
 	int fd AUTO_FD = file_of(USER);
 	struct error err = {0};
-	struct talk *talk AUTO_TALK = talk_open(fd, true, "file", NULL, &err), *again AUTO_TALK = NULL;
+	struct talk *talk AUTO_TALK = talk_open(fd, true, "file", NULL, &err),
+			  *again AUTO_TALK = NULL;
 	struct rlimit old, small;
 
 	(void)state;
@@ -159,8 +174,9 @@ static void append_that_fails_loses_that_line_only(void **state)
 
 static void line_text_joins_blocks(void **state)
 {
-	struct json *line AUTO_JSON = parse("{'role':'user','round':1,'content':[{'type':'text','text':'a'},"
-					    "{'type':'text','text':''},{'type':'text','text':'b'}]}");
+	struct json *line AUTO_JSON =
+	    parse("{'role':'user','round':1,'content':[{'type':'text','text':'a'},"
+		  "{'type':'text','text':''},{'type':'text','text':'b'}]}");
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 
 	(void)state;

@@ -40,7 +40,8 @@ static void json_strings_and_names_are_scrubbed_at_any_depth(void **state)
 	struct json *node;
 
 	(void)state;
-	node = scrub_json(&scrub, parse("{'a':['x " KEY "',{'" KEY "':{'b':'" KEY "'}},1,true,null,2.5]}"));
+	node = scrub_json(
+	    &scrub, parse("{'a':['x " KEY "',{'" KEY "':{'b':'" KEY "'}},1,true,null,2.5]}"));
 	expect_json(node, "{'a':['x [key]',{'[key]':{'b':'[key]'}},1,true,null,2.5]}");
 	js_free(node);
 }

@@ -35,7 +35,8 @@ static void feed_events_are_the_same_for_every_cut(void **state)
 	EXPECT("event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", "a=1|message=2|");
 	EXPECT("event: a\rdata: 1\r\rdata: 2\r\r", "a=1|message=2|");
 	EXPECT("data: x\ndata: y\ndata\n\n", "message=x\ny\n|");
-	EXPECT("data:no blank\n\ndata:  two blanks\n\n", "message=no blank|message= two blanks|");
+	EXPECT("data:no blank\n\ndata:  two blanks\n\n",
+	       "message=no blank|message= two blanks|");
 }
 
 static void feed_passes_over_what_is_no_data(void **state)
@@ -44,7 +45,9 @@ static void feed_passes_over_what_is_no_data(void **state)
 	EXPECT(": a comment\nid: 7\nretry: 3\nother: x\ndata: 1\n\n", "message=1|");
 	EXPECT("event: lost\n\ndata: 1\n\n", "message=1|");
 	EXPECT("\n\n\n", "");
-	EXPECT("\xef\xbb\xbf" "data: 1\n\n", "message=1|");
+	EXPECT("\xef\xbb\xbf"
+	       "data: 1\n\n",
+	       "message=1|");
 	EXPECT("data: \xef\xbb\xbf\n\n", "message=\xef\xbb\xbf|");
 }
 
