@@ -22,7 +22,6 @@
 #include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -37,365 +36,113 @@
 
 static const char *const allowed[] = {
     /* files */
-    "read",
-    "write",
-    "open",
-    "close",
-    "stat",
-    "fstat",
-    "lstat",
-    "lseek",
-    "pread64",
-    "pwrite64",
-    "readv",
-    "writev",
-    "preadv",
-    "pwritev",
-    "preadv2",
-    "pwritev2",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "openat",
-    "openat2",
-    "creat",
-    "close_range",
-    "dup",
-    "dup2",
-    "dup3",
-    "fcntl",
-    "flock",
-    "fsync",
-    "fdatasync",
-    "sync",
-    "syncfs",
-    "sync_file_range",
-    "truncate",
-    "ftruncate",
-    "fallocate",
-    "fadvise64",
-    "readahead",
-    "getdents",
-    "getdents64",
-    "getcwd",
-    "chdir",
-    "fchdir",
-    "rename",
-    "renameat",
-    "renameat2",
-    "mkdir",
-    "mkdirat",
-    "rmdir",
-    "link",
-    "linkat",
-    "unlink",
-    "unlinkat",
-    "symlink",
-    "symlinkat",
-    "readlink",
-    "readlinkat",
-    "mknod",
-    "mknodat",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "chown",
-    "fchown",
-    "lchown",
-    "fchownat",
-    "umask",
-    "newfstatat",
-    "statx",
-    "statfs",
-    "fstatfs",
-    "ustat",
-    "utime",
-    "utimes",
-    "utimensat",
-    "futimesat",
-    "setxattr",
-    "lsetxattr",
-    "fsetxattr",
-    "getxattr",
-    "lgetxattr",
-    "fgetxattr",
-    "listxattr",
-    "llistxattr",
-    "flistxattr",
-    "removexattr",
-    "lremovexattr",
-    "fremovexattr",
-    "sendfile",
-    "copy_file_range",
-    "splice",
-    "tee",
-    "vmsplice",
-    "name_to_handle_at",
-    "ioctl",
+    "read", "write", "open", "close", "stat", "fstat", "lstat", "lseek", "pread64", "pwrite64",
+    "readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2", "access", "faccessat",
+    "faccessat2", "openat", "openat2", "creat", "close_range", "dup", "dup2", "dup3", "fcntl",
+    "flock", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "truncate", "ftruncate",
+    "fallocate", "fadvise64", "readahead", "getdents", "getdents64", "getcwd", "chdir",
+    "fchdir", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "link", "linkat",
+    "unlink", "unlinkat", "symlink", "symlinkat", "readlink", "readlinkat", "mknod", "mknodat",
+    "chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "umask",
+    "newfstatat", "statx", "statfs", "fstatfs", "ustat", "utime", "utimes", "utimensat",
+    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "fgetxattr",
+    "listxattr", "llistxattr", "flistxattr", "removexattr", "lremovexattr", "fremovexattr",
+    "sendfile", "copy_file_range", "splice", "tee", "vmsplice", "name_to_handle_at", "ioctl",
     /* waiting */
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "epoll_create",
-    "epoll_create1",
-    "epoll_ctl",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "eventfd",
-    "eventfd2",
-    "signalfd",
-    "signalfd4",
-    "timerfd_create",
-    "timerfd_settime",
-    "timerfd_gettime",
-    "inotify_init",
-    "inotify_init1",
-    "inotify_add_watch",
-    "inotify_rm_watch",
-    "io_setup",
-    "io_destroy",
-    "io_submit",
-    "io_cancel",
-    "io_getevents",
-    "io_pgetevents",
+    "poll", "ppoll", "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl",
+    "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "signalfd", "signalfd4",
+    "timerfd_create", "timerfd_settime", "timerfd_gettime", "inotify_init", "inotify_init1",
+    "inotify_add_watch", "inotify_rm_watch", "io_setup", "io_destroy", "io_submit", "io_cancel",
+    "io_getevents", "io_pgetevents",
     /* memory */
-    "mmap",
-    "munmap",
-    "mprotect",
-    "mremap",
-    "madvise",
-    "brk",
-    "msync",
-    "mincore",
-    "mlock",
-    "mlock2",
-    "munlock",
-    "mlockall",
-    "munlockall",
-    "memfd_create",
-    "remap_file_pages",
-    "pkey_mprotect",
-    "pkey_alloc",
-    "pkey_free",
-    "membarrier",
-    "mbind",
-    "set_mempolicy",
-    "get_mempolicy",
-    "move_pages",
-    "migrate_pages",
-    "process_madvise",
-    "process_mrelease",
+    "mmap", "munmap", "mprotect", "mremap", "madvise", "brk", "msync", "mincore", "mlock",
+    "mlock2", "munlock", "mlockall", "munlockall", "memfd_create", "remap_file_pages",
+    "pkey_mprotect", "pkey_alloc", "pkey_free", "membarrier", "mbind", "set_mempolicy",
+    "get_mempolicy", "move_pages", "migrate_pages", "process_madvise", "process_mrelease",
     /* processes */
-    "clone",
-    "fork",
-    "vfork",
-    "execve",
-    "execveat",
-    "exit",
-    "exit_group",
-    "wait4",
-    "waitid",
-    "getpid",
-    "getppid",
-    "gettid",
-    "getpgid",
-    "setpgid",
-    "getpgrp",
-    "setsid",
-    "getsid",
-    "kill",
-    "tkill",
-    "tgkill",
-    "pidfd_open",
-    "pidfd_send_signal",
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "prctl",
-    "arch_prctl",
-    "set_tid_address",
-    "set_robust_list",
-    "get_robust_list",
-    "rseq",
-    "unshare",
-    "personality",
-    "prlimit64",
-    "getrlimit",
-    "setrlimit",
-    "getrusage",
-    "times",
-    "getpriority",
-    "setpriority",
-    "ioprio_get",
-    "ioprio_set",
-    "sched_yield",
-    "sched_getaffinity",
-    "sched_setaffinity",
-    "sched_getparam",
-    "sched_setparam",
-    "sched_getscheduler",
-    "sched_setscheduler",
-    "sched_get_priority_max",
-    "sched_get_priority_min",
-    "sched_rr_get_interval",
-    "sched_getattr",
-    "sched_setattr",
-    "getcpu",
-    "capget",
-    "capset",
-    "seccomp",
-    "landlock_create_ruleset",
-    "landlock_add_rule",
+    "clone", "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
+    "getpid", "getppid", "gettid", "getpgid", "setpgid", "getpgrp", "setsid", "getsid", "kill",
+    "tkill", "tgkill", "pidfd_open", "pidfd_send_signal", "ptrace", "process_vm_readv",
+    "process_vm_writev", "prctl", "arch_prctl", "set_tid_address", "set_robust_list",
+    "get_robust_list", "rseq", "unshare", "personality", "prlimit64", "getrlimit", "setrlimit",
+    "getrusage", "times", "getpriority", "setpriority", "ioprio_get", "ioprio_set",
+    "sched_yield", "sched_getaffinity", "sched_setaffinity", "sched_getparam", "sched_setparam",
+    "sched_getscheduler", "sched_setscheduler", "sched_get_priority_max",
+    "sched_get_priority_min", "sched_rr_get_interval", "sched_getattr", "sched_setattr",
+    "getcpu", "capget", "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule",
     "landlock_restrict_self",
     /* signals, locks, time */
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "rt_sigpending",
-    "rt_sigtimedwait",
-    "rt_sigqueueinfo",
-    "rt_tgsigqueueinfo",
-    "rt_sigsuspend",
-    "sigaltstack",
-    "pause",
-    "alarm",
-    "restart_syscall",
-    "futex",
-    "futex_waitv",
-    "getitimer",
-    "setitimer",
-    "timer_create",
-    "timer_settime",
-    "timer_gettime",
-    "timer_getoverrun",
-    "timer_delete",
-    "nanosleep",
-    "clock_nanosleep",
-    "clock_gettime",
-    "clock_getres",
-    "gettimeofday",
-    "time",
-    "adjtimex",
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait",
+    "rt_sigqueueinfo", "rt_tgsigqueueinfo", "rt_sigsuspend", "sigaltstack", "pause", "alarm",
+    "restart_syscall", "futex", "futex_waitv", "getitimer", "setitimer", "timer_create",
+    "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete", "nanosleep",
+    "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time", "adjtimex",
     "clock_adjtime",
     /* ids: they fail by themselves, without capabilities */
-    "getuid",
-    "geteuid",
-    "getgid",
-    "getegid",
-    "getresuid",
-    "getresgid",
-    "getgroups",
-    "setuid",
-    "setgid",
-    "setreuid",
-    "setregid",
-    "setresuid",
-    "setresgid",
-    "setfsuid",
-    "setfsgid",
+    "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "setuid",
+    "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
     "setgroups",
     /* sockets: the families are checked above */
-    "socket",
-    "socketpair",
-    "bind",
-    "listen",
-    "accept",
-    "accept4",
-    "connect",
-    "getsockname",
-    "getpeername",
-    "sendto",
-    "recvfrom",
-    "sendmsg",
-    "recvmsg",
-    "sendmmsg",
-    "recvmmsg",
-    "shutdown",
-    "setsockopt",
-    "getsockopt",
-    "pipe",
-    "pipe2",
+    "socket", "socketpair", "bind", "listen", "accept", "accept4", "connect", "getsockname",
+    "getpeername", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
+    "shutdown", "setsockopt", "getsockopt", "pipe", "pipe2",
     /* System V and POSIX queues of the jail's own IPC namespace */
-    "shmget",
-    "shmat",
-    "shmdt",
-    "shmctl",
-    "semget",
-    "semop",
-    "semtimedop",
-    "semctl",
-    "msgget",
-    "msgsnd",
-    "msgrcv",
-    "msgctl",
-    "mq_open",
-    "mq_unlink",
-    "mq_timedsend",
-    "mq_timedreceive",
-    "mq_notify",
-    "mq_getsetattr",
+    "shmget", "shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget",
+    "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive",
+    "mq_notify", "mq_getsetattr",
     /* about the system */
-    "uname",
-    "sysinfo",
-    "getrandom",
-};
+    "uname", "sysinfo", "getrandom"};
 
 /* Newer than the oldest libseccomp that we build with: name and number (the same on all
  * architectures). */
 static const struct {
 	const char *name;
 	uint32_t number;
-} newer[] = {
-    {"cachestat", 451},	 {"fchmodat2", 452},  {"map_shadow_stack", 453},
-    {"futex_wake", 454}, {"futex_wait", 455}, {"futex_requeue", 456},
-    {"mseal", 462},
-};
+} newer[] = {{"cachestat", 451},  {"fchmodat2", 452},  {"map_shadow_stack", 453},
+	     {"futex_wake", 454}, {"futex_wait", 455}, {"futex_requeue", 456},
+	     {"mseal", 462}};
 
 /* Known calls that programs probe for: they get the answer that they know how to take. */
-static const char *const no_permission[] = {
-    "mount",
-    "umount2",
-    "pivot_root",
-    "chroot",
-    "open_tree",
-    "move_mount",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "mount_setattr",
-    "setns",
-    "bpf",
-    "userfaultfd",
-    "kcmp",
-    "pidfd_getfd",
-    "open_by_handle_at",
-    "fanotify_init",
-    "fanotify_mark",
-    "quotactl",
-    "quotactl_fd",
-    "memfd_secret",
-    "syslog",
-    "sethostname",
-    "setdomainname",
-    "settimeofday",
-    "clock_settime",
-    "swapon",
-    "swapoff",
-    "reboot",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "acct",
-    "iopl",
-    "ioperm",
-    "vhangup",
-    "lookup_dcookie",
-};
+static const char *const no_permission[] = {"mount",
+					    "umount2",
+					    "pivot_root",
+					    "chroot",
+					    "open_tree",
+					    "move_mount",
+					    "fsopen",
+					    "fsconfig",
+					    "fsmount",
+					    "fspick",
+					    "mount_setattr",
+					    "setns",
+					    "bpf",
+					    "userfaultfd",
+					    "kcmp",
+					    "pidfd_getfd",
+					    "open_by_handle_at",
+					    "fanotify_init",
+					    "fanotify_mark",
+					    "quotactl",
+					    "quotactl_fd",
+					    "memfd_secret",
+					    "syslog",
+					    "sethostname",
+					    "setdomainname",
+					    "settimeofday",
+					    "clock_settime",
+					    "swapon",
+					    "swapoff",
+					    "reboot",
+					    "kexec_load",
+					    "kexec_file_load",
+					    "init_module",
+					    "finit_module",
+					    "delete_module",
+					    "acct",
+					    "iopl",
+					    "ioperm",
+					    "vhangup",
+					    "lookup_dcookie"};
 
 /* Left out on purpose, and so ENOSYS: clone3 (its flags lie in memory; libc falls back to
  * clone), io_uring_* (makes sockets behind the filter's back), add_key, request_key, keyctl
@@ -536,48 +283,52 @@ static void check_architecture(void)
 	ret(error_of(ENOSYS));
 }
 
-static void add_rules(scmp_filter_ctx ctx, uint32_t action, const char *const *names,
-		      size_t count)
+/* ---- the table: an answer a number ---- */
+
+#define TABLE_SIZE 1024
+
+static uint32_t answers[TABLE_SIZE];
+
+static void fill(uint32_t otherwise)
+{
+	for (unsigned i = 0; i < TABLE_SIZE; i++)
+		answers[i] = otherwise;
+}
+
+static void answer(uint32_t action, const char *const *names, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		int number = seccomp_syscall_resolve_name(names[i]);
 
-		if (number == __NR_SCMP_ERROR) {
+		if (number == __NR_SCMP_ERROR || number >= TABLE_SIZE) {
 			fprintf(stderr, "gen_jail_filter: unknown call %s\n", names[i]);
 			exit(1);
 		}
-		if (number >= 0 && seccomp_rule_add(ctx, action, number, 0) < 0) {
-			fprintf(stderr, "gen_jail_filter: no rule for %s\n", names[i]);
-			exit(1);
-		}
+		if (number >= 0) /* negative: a call that this architecture does not have */
+			answers[number] = action;
 	}
 }
 
-/* Appends what libseccomp makes of the lists. */
-static void append_table(scmp_filter_ctx ctx)
+/* Answers the numbers from..to-1 by halving; those at the ends stand for all beyond. */
+static void search(unsigned from, unsigned to)
 {
-	FILE *file = tmpfile();
-	size_t n;
+	unsigned starts[TABLE_SIZE], runs = 0, middle, jump;
 
-	if (!file || seccomp_export_bpf(ctx, fileno(file)) < 0 ||
-	    lseek(fileno(file), 0, SEEK_SET) < 0)
-		exit(1);
-	n = fread(code + code_len, sizeof(code[0]), sizeof(code) / sizeof(code[0]) - code_len,
-		  file);
-	if (!n || !feof(file))
-		exit(1);
-	code_len += (unsigned)n;
-	fclose(file);
-}
-
-static scmp_filter_ctx new_table(uint32_t otherwise)
-{
-	scmp_filter_ctx ctx = seccomp_init(otherwise);
-
-	if (!ctx || seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0 ||
-	    seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0)
-		exit(1);
-	return ctx;
+	for (unsigned i = from; i < to; i++)
+		if (i == from || answers[i] != answers[i - 1])
+			starts[runs++] = i;
+	if (runs == 1) {
+		ret(answers[from]);
+		return;
+	}
+	middle = starts[runs / 2];
+	emit(BPF_JMP | BPF_JGE | BPF_K, middle, 0, 0);
+	jump = code_len - 1;
+	search(from, middle);
+	if (code_len - 1 - jump > 255)
+		abort();
+	code[jump].jt = (uint8_t)(code_len - 1 - jump);
+	search(middle, to);
 }
 
 static void print(const char *name)
@@ -592,18 +343,18 @@ static void print(const char *name)
 
 static void make_payload_filter(void)
 {
-	scmp_filter_ctx ctx = new_table(SCMP_ACT_ERRNO(ENOSYS));
+	static const char *const no_access[] = {"perf_event_open"};
 
+	fill(error_of(ENOSYS));
+	answer(SECCOMP_RET_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0]));
+	answer(error_of(EPERM), no_permission,
+	       sizeof(no_permission) / sizeof(no_permission[0]));
+	answer(error_of(EACCES), no_access, 1);
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+		answers[newer[i].number] = SECCOMP_RET_ALLOW;
 	check_architecture();
 	check_arguments();
-	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
-		allow_equal(newer[i].number);
-	add_rules(ctx, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0]));
-	add_rules(ctx, SCMP_ACT_ERRNO(EPERM), no_permission,
-		  sizeof(no_permission) / sizeof(no_permission[0]));
-	add_rules(ctx, SCMP_ACT_ERRNO(EACCES), (const char *const[]){"perf_event_open"}, 1);
-	append_table(ctx);
-	seccomp_release(ctx);
+	search(0, TABLE_SIZE);
 	print("jail_payload_filter");
 }
 
@@ -612,11 +363,11 @@ static void make_idle_filter(void)
 {
 	static const char *const idle[] = {"read", "exit_group", "rt_sigreturn",
 					   "restart_syscall"};
-	scmp_filter_ctx ctx = new_table(SCMP_ACT_KILL_PROCESS);
 
-	add_rules(ctx, SCMP_ACT_ALLOW, idle, sizeof(idle) / sizeof(idle[0]));
-	append_table(ctx);
-	seccomp_release(ctx);
+	fill(SECCOMP_RET_KILL_PROCESS);
+	answer(SECCOMP_RET_ALLOW, idle, sizeof(idle) / sizeof(idle[0]));
+	check_architecture();
+	search(0, TABLE_SIZE);
 	print("jail_idle_filter");
 }
 

@@ -126,8 +126,7 @@ int jail_manifest_add_path(struct jail_spec *spec, const char *path, struct erro
 	return 0;
 }
 
-/* ---- commands that the jail does not have
- * ---------------------------------------------------------- */
+/* ---- commands that the jail does not have ---- */
 
 /* Where toolchain managers put programs: a pattern of directories below home, and the part of
  * it to admit. */

@@ -16,8 +16,7 @@
 #define MAX_LAYERS 128
 #define MAX_PATH 4095
 
-/* ---- string lists: NULL-terminated, grown one at a time
- * ------------------------------------------ */
+/* ---- string lists: NULL-terminated, grown one at a time ---- */
 
 static size_t list_len(char **list)
 {
@@ -44,8 +43,7 @@ static void list_free(char **list)
 	free(list);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------ */
+/* ---- records ---- */
 
 static void put(struct strbuf *out, const char *key, const char *value)
 {
@@ -141,9 +139,7 @@ static bool is_clean_path(const char *path)
 	return true;
 }
 
-/* ---- spec
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- spec ---- */
 
 static const struct {
 	const char *name;
@@ -413,9 +409,7 @@ int jail_spec_parse(const char *data, size_t len, struct jail_spec *spec, struct
 	return 0;
 }
 
-/* ---- go
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- go ---- */
 
 void jail_go_init(struct jail_go *go)
 {
@@ -510,9 +504,7 @@ int jail_go_parse(const char *data, size_t len, struct jail_go *go, struct error
 	return 0;
 }
 
-/* ---- facts
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- facts ---- */
 
 static const char *const outcomes[] = {
     [JAIL_EXITED] = "exited",	[JAIL_SIGNALED] = "signalled", [JAIL_TIMEOUT] = "timeout",

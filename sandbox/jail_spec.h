@@ -41,8 +41,8 @@ struct jail_limits {
 	uint64_t cpu_s;        /* RLIMIT_CPU a process; 0: none */
 	uint64_t memory_bytes; /* memory cgroup */
 	uint64_t processes;    /* pids cgroup */
-	uint64_t disk_bytes;   /* scratch layer and HOME, /tmp, /dev/shm tmpfs sizes each */
-	uint64_t inodes;       /* of each of these */
+	uint64_t disk_bytes;   /* one tmpfs: scratch layer, HOME, /tmp, /dev/shm together */
+	uint64_t inodes;       /* of that tmpfs */
 	uint64_t file_bytes;   /* RLIMIT_FSIZE */
 	bool degraded_ok;      /* no cgroup to be had: go on with rlimits, recorded */
 };

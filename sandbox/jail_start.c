@@ -27,8 +27,7 @@
  */
 #define DRAIN_MS 2000
 
-/* ---- start
- * ------------------------------------------------------------------------------------------ */
+/* ---- start ---- */
 
 /* The file agent-jail beside our own executable, or in ../libexec/agent. A new string, NULL
  * with err. */
@@ -169,9 +168,7 @@ int jail_send_go(struct jail_handle *jail, const struct jail_go *go, struct erro
 	return 0;
 }
 
-/* ---- output
- * --------------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 /* The first and the last half of what came; between them what is written at the end. */
 struct capture {

@@ -20,8 +20,7 @@
 #define CGROUP2_MAGIC 0x63677270
 #define FILE_MAX_BYTES (1 << 20)
 
-/* ---- small files
- * ---------------------------------------------------------------------------------------- */
+/* ---- small files ---- */
 
 static int read_small(int dir, const char *name, struct strbuf *out)
 {
@@ -77,8 +76,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/* ---- where we are
- * ------------------------------------------------------------------------------------- */
+/* ---- where we are ---- */
 
 /*
  * Our group in the hierarchy of a controller (NULL: v2) as a path below its mount, from
@@ -176,8 +174,7 @@ static int open_own(const char *groups, const char *mounts, const char *controll
 	return open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* ---- leftovers
- * ---------------------------------------------------------------------------------------- */
+/* ---- leftovers ---- */
 
 /* Start time of a process in clock ticks since boot (proc_pid_stat(5), field 22); 0 when it is
  * gone. */
@@ -239,8 +236,7 @@ static int make_dir(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* ---- version 1
- * ------------------------------------------------------------------------------------------ */
+/* ---- version 1 ---- */
 
 static int set_limits_v1(struct jail_run *run)
 {
@@ -266,31 +262,41 @@ static int set_limits_v1(struct jail_run *run)
 	return 0;
 }
 
-/* 1 made, 0 not to be had, -1 failed. */
-static int open_v1(struct jail_run *run, const char *groups, const char *mounts)
+static const char *const controllers[2] = {"memory", "pids"};
+
+static bool find_v1(struct jail_run *run, const char *groups, const char *mounts)
 {
-	static const char *const controllers[2] = {"memory", "pids"};
-	struct jail_cgroup *group = &run->cgroup;
+	int *parents = run->cgroup.parents;
 
 	for (int i = 0; i < 2; i++) {
-		group->parents[i] = open_own(groups, mounts, controllers[i]);
-		if (group->parents[i] < 0 ||
-		    faccessat(group->parents[i], ".", W_OK, AT_EACCESS) < 0)
-			return 0;
+		parents[i] = open_own(groups, mounts, controllers[i]);
+		if (parents[i] < 0 || faccessat(parents[i], ".", W_OK, AT_EACCESS) < 0)
+			return false;
 	}
-	group->kind = CGROUP_V1;
+	run->cgroup.kind = CGROUP_V1;
+	return true;
+}
+
+int cgroup_make(struct jail_run *run)
+{
+	struct jail_cgroup *group = &run->cgroup;
+
+	if (group->kind != CGROUP_V1)
+		return 0;
+	run->step = STEP_cgroup;
 	for (int i = 0; i < 2; i++) {
-		sweep(group->parents[i]);
 		group->dirs[i] = make_dir(group->parents[i], group->name);
 		if (group->dirs[i] < 0)
 			return step_fail(run, "%s controller, v1: %s", controllers[i],
 					 group->name);
 	}
-	return set_limits_v1(run) < 0 ? -1 : 1;
+	if (set_limits_v1(run) < 0)
+		return -1;
+	step_done(run);
+	return 0;
 }
 
-/* ---- version 2
- * ------------------------------------------------------------------------------------------ */
+/* ---- version 2 ---- */
 
 /* Whether children of this group have the memory and the pids controller, or can be given them.
  */
@@ -352,7 +358,6 @@ static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
 		group->parents[0] = fd_steal(&own);
 	else
 		return 0;
-	sweep(group->parents[0]);
 	group->kind = CGROUP_V2;
 	group->dirs[0] = make_dir(group->parents[0], group->name);
 	if (group->dirs[0] < 0)
@@ -366,9 +371,7 @@ static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
 	return set_limits_v2(run) < 0 ? -1 : 1;
 }
 
-/* ---- both
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- both ---- */
 
 static void close_fds(int *fds, size_t count)
 {
@@ -379,7 +382,7 @@ static void close_fds(int *fds, size_t count)
 	}
 }
 
-int cgroup_open(struct jail_run *run)
+int cgroup_find(struct jail_run *run)
 {
 	struct jail_cgroup *group = &run->cgroup;
 	struct strbuf groups AUTO_STRBUF = STRBUF_NONE, mounts AUTO_STRBUF = STRBUF_NONE;
@@ -393,21 +396,28 @@ int cgroup_open(struct jail_run *run)
 	snprintf(group->name, sizeof(group->name), PREFIX "%d-%llu", (int)getpid(),
 		 start_time(getpid()));
 	result = open_v2(run, groups.data, mounts.data);
-	if (result == 0)
-		result = open_v1(run, groups.data, mounts.data);
 	if (result < 0)
 		return -1;
 	if (result > 0) {
 		step_done(run);
 		return 0;
 	}
+	if (find_v1(run, groups.data, mounts.data))
+		return 0;
 	close_fds(group->parents, 2);
 	if (run->spec.limits.degraded_ok)
 		return 0;
 	errno = 0;
-	return step_fail(
-	    run, "no control group for memory and processes can be made: neither cgroup v2 is "
-		 "delegated to us, nor are the v1 memory and pids controllers writable");
+	return step_fail(run, "no control group for memory and processes can be made: neither "
+			      "cgroup v2 is delegated to us, nor are the v1 memory and pids "
+			      "controllers writable");
+}
+
+void cgroup_sweep(const struct jail_run *run)
+{
+	for (int i = 0; i < 2; i++)
+		if (run->cgroup.kind != CGROUP_NONE && run->cgroup.parents[i] >= 0)
+			sweep(run->cgroup.parents[i]);
 }
 
 int cgroup_attach_self(const struct jail_run *run)

@@ -11,9 +11,15 @@
 
 struct jail_run;
 
-/* Makes the group and sets its limits; removes groups that dead runs left. 0 or -1 (step_fail).
- */
-int cgroup_open(struct jail_run *run);
+/* Finds where a group can be made; a v2 group is made at once, since the helper is born in it.
+ * 0 or -1 (step_fail). */
+int cgroup_find(struct jail_run *run);
+
+/* Makes a v1 group. 0 or -1 (step_fail). */
+int cgroup_make(struct jail_run *run);
+
+/* Removes groups that dead runs left. */
+void cgroup_sweep(const struct jail_run *run);
 
 /* In the payload, v1: moves the calling process in. 0 or -1 with errno. */
 int cgroup_attach_self(const struct jail_run *run);

@@ -21,8 +21,7 @@
 
 #include "jail_filter.h"
 
-/* ---- identity
- * ---------------------------------------------------------------------------------------- */
+/* ---- identity ---- */
 
 static int write_at(int dir, const char *path, const char *text)
 {
@@ -58,9 +57,7 @@ int confine_ids(struct jail_run *run, int proc)
 	return 0;
 }
 
-/* ---- limits
- * --------------------------------------------------------------------------------------------
- */
+/* ---- limits ---- */
 
 static int set_limit(int what, rlim_t soft, rlim_t hard)
 {
@@ -108,8 +105,7 @@ int confine_rlimits(struct jail_run *run)
 	return 0;
 }
 
-/* ---- capabilities
- * ------------------------------------------------------------------------------------ */
+/* ---- capabilities ---- */
 
 static int clear_capabilities(void)
 {
@@ -149,7 +145,7 @@ int confine_capabilities(struct jail_run *run)
 }
 
 /* ---- Landlock: Documentation/userspace-api/landlock.rst; own constants, the headers may be
- * older ----- */
+ * older ---- */
 
 enum {
 	FS_EXECUTE = 1 << 0,
@@ -246,9 +242,7 @@ int confine_landlock(struct jail_run *run)
 	return 0;
 }
 
-/* ---- seccomp
- * -------------------------------------------------------------------------------------------
- */
+/* ---- seccomp ---- */
 
 static int load_filter(const struct sock_filter *filter, size_t len)
 {

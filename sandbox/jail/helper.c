@@ -16,6 +16,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -31,8 +32,7 @@
 
 #define PROC_MAGIC 0x9fa0
 
-/* ---- identity and namespaces
- * ------------------------------------------------------------------------- */
+/* ---- identity and namespaces ---- */
 
 static int take_identity(struct jail_run *run)
 {
@@ -101,8 +101,7 @@ static int new_namespaces(struct jail_run *run)
 	} kinds[] = {{STEP_mountns, CLONE_NEWNS, "CLONE_NEWNS"},
 		     {STEP_pidns, CLONE_NEWPID, "CLONE_NEWPID"},
 		     {STEP_ipcns, CLONE_NEWIPC, "CLONE_NEWIPC"},
-		     {STEP_utsns, CLONE_NEWUTS, "CLONE_NEWUTS"},
-		     {STEP_netns, CLONE_NEWNET, "CLONE_NEWNET"}};
+		     {STEP_utsns, CLONE_NEWUTS, "CLONE_NEWUTS"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (step_enter(run, kinds[i].step) < 0 || unshare(kinds[i].flag) < 0)
@@ -115,16 +114,23 @@ static int new_namespaces(struct jail_run *run)
 	return 0;
 }
 
-/* ---- children
- * ------------------------------------------------------------------------------------------ */
+/* ---- children ---- */
 
-static void __attribute__((noreturn)) idle_main(int life)
+/* PID 1. Makes the network, then only waits for its pipe to end. */
+static void __attribute__((noreturn)) idle_main(struct jail_run *run, int life)
 {
+	struct jail_packet failed = {.message = MSG_FAILED};
 	char byte;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "init");
-	prctl(PR_SET_DUMPABLE, 0);
 	signal(SIGCHLD, SIG_IGN); /* what is left behind is reaped by the kernel */
+	if (net_make(run) < 0) {
+		failed.failure = run->failure;
+		failed.done = run->done;
+		packet_send(run->helper_sock, &failed, -1);
+		_exit(1);
+	}
 	if (dup2(life, 0) < 0 || close_range(1, ~0U, 0) < 0 || confine_idle() < 0)
 		_exit(1);
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
@@ -136,13 +142,20 @@ static void __attribute__((noreturn)) idle_main(int life)
  * Returns our end. */
 static int bear_idle(struct jail_run *run, pid_t *pid)
 {
-	int ends[2];
+	int ends[2], net[2];
 
-	if (step_enter(run, STEP_init) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+	if (step_enter(run, STEP_init) < 0 || pipe2(ends, O_CLOEXEC) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, net) < 0)
 		return step_fail(run, "pipe");
 	*pid = fork();
-	if (*pid == 0)
-		idle_main(ends[0]);
+	if (*pid == 0) {
+		run->net_sock = net[0];
+		close(net[1]);
+		close(ends[1]);
+		idle_main(run, ends[0]);
+	}
+	run->net_sock = net[1];
+	close(net[0]);
 	close(ends[0]);
 	if (*pid < 0) {
 		close(ends[1]);
@@ -222,9 +235,9 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 static int set_up(struct jail_run *run)
 {
 	if (take_identity(run) < 0 || new_keyring(run) < 0 || new_userns(run) < 0 ||
-	    new_namespaces(run) < 0 || net_loopback(run) < 0)
+	    new_namespaces(run) < 0)
 		return -1;
-	return net_egress(run);
+	return 0;
 }
 
 void helper_main(struct jail_run *run)
@@ -249,7 +262,10 @@ void helper_main(struct jail_run *run)
 	if (pidfd >= 0 && !run->failure.what[0]) {
 		/* what the payload has must not be held open here as well */
 		close(run->payload_sock);
+		close(run->net_sock);
 		close_range(FD_STDIN, FD_STDERR, 0);
+		if (run->spec.egress)
+			close(FD_EGRESS);
 		see_it_end(run, idle, payload, pidfd);
 		_exit(0);
 	}

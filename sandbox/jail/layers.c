@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,10 +18,9 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/copy.h"
+#include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
-
-#define MAX_FDS 253 /* SCM_MAX_FD of the kernel */
 
 static void close_all(const int *fds, size_t count)
 {
@@ -35,28 +33,10 @@ static void close_all(const int *fds, size_t count)
 static int send_go(struct jail_run *run, const struct jail_go *go, const int *fds, size_t count)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	char *control AUTO_FREE = mem_calloc(CMSG_SPACE(MAX_FDS * sizeof(int)), 1);
-	struct iovec part;
-	struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
-	ssize_t n;
 
 	strbuf_init(&text, JAIL_SPEC_MAX);
 	jail_go_format(go, &text);
-	part = (struct iovec){text.data, text.len};
-	if (count) {
-		struct cmsghdr *head = (struct cmsghdr *)(void *)control;
-
-		msg.msg_control = control;
-		msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(count * sizeof(int));
-		memcpy(CMSG_DATA(head), fds, count * sizeof(int));
-	}
-	do
-		n = sendmsg(run->payload_sock, &msg, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -1 : 0;
+	return parts_send_raw(run->payload_sock, text.data, text.len, fds, count);
 }
 
 static int open_base(const char *path)
@@ -92,7 +72,7 @@ static int open_mounts(struct jail_run *run, const struct jail_go *go, int *tree
 
 int layers_send(struct jail_run *run, const struct jail_go *go)
 {
-	int trees[MAX_FDS];
+	int trees[PARTS_MAX];
 	size_t count = 0;
 	bool mapped = true;
 	int result;
@@ -108,9 +88,7 @@ int layers_send(struct jail_run *run, const struct jail_go *go)
 	return result;
 }
 
-/* ---- copies
- * --------------------------------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
 /* In the child: the payload's user, who may read what the layers' owner may. */
 static int become_copier(const struct jail_run *run)

@@ -1,8 +1,10 @@
 #include "net.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -12,7 +14,7 @@
 #include "pipeline/fds.h"
 #include "sandbox/jail/run.h"
 
-int net_loopback(struct jail_run *run)
+static int bring_loopback_up(struct jail_run *run)
 {
 	int sock AUTO_FD = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {.ifr_name = "lo"};
@@ -53,7 +55,7 @@ static int send_listener(int listener)
 	return n == 1 ? 0 : -1;
 }
 
-int net_egress(struct jail_run *run)
+static int hand_out_listener(struct jail_run *run)
 {
 	int listener AUTO_FD = -1;
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -74,5 +76,40 @@ int net_egress(struct jail_run *run)
 		close(FD_EGRESS);
 	}
 	step_done(run);
+	return 0;
+}
+
+int net_make(struct jail_run *run)
+{
+	struct jail_packet packet = {.message = MSG_PREPARED};
+	int sock AUTO_FD = -1, own AUTO_FD = -1;
+
+	if (step_enter(run, STEP_netns) < 0 || unshare(CLONE_NEWNET) < 0)
+		return step_fail(run, "unshare(CLONE_NEWNET)");
+	step_done(run);
+	if (bring_loopback_up(run) < 0 || hand_out_listener(run) < 0)
+		return -1;
+	/* by a socket: the payload covers /proc meanwhile */
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	own = sock < 0 ? -1 : ioctl(sock, SIOCGSKNS);
+	packet.done = run->done;
+	if (own < 0 || packet_send(run->net_sock, &packet, own) < 0)
+		return step_fail(run, "the network namespace cannot be handed to the payload");
+	return 0;
+}
+
+int net_join(struct jail_run *run)
+{
+	struct jail_packet packet;
+	int fd = -1, got;
+
+	run->step = STEP_netns;
+	got = packet_receive(run->net_sock, &packet, &fd);
+	if (got == 0)
+		_exit(1); /* PID 1 failed and has told outer why */
+	if (got < 0 || setns(fd, CLONE_NEWNET) < 0)
+		return step_fail(run, "the network namespace cannot be joined");
+	run->done |= packet.done;
+	close(fd);
 	return 0;
 }

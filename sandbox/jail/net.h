@@ -4,11 +4,14 @@
 
 struct jail_run;
 
-/* In the new network namespace: loopback up, ports below 1024 free for all. 0 or -1. */
-int net_loopback(struct jail_run *run);
+/*
+ * PID 1, while the payload builds its file system: a new network namespace, loopback up, for a
+ * warm the listener on 127.0.0.1:JAIL_PROXY_PORT sent over FD_EGRESS; then hands the namespace
+ * to the payload on run->net_sock. 0 or -1.
+ */
+int net_make(struct jail_run *run);
 
-/* Makes the listener on 127.0.0.1:JAIL_PROXY_PORT, sends it over FD_EGRESS, keeps neither. 0 or
- * -1. */
-int net_egress(struct jail_run *run);
+/* Payload: waits for it and moves in. 0 or -1 (step_fail). */
+int net_join(struct jail_run *run);
 
 #endif

@@ -27,6 +27,7 @@
 #include "sandbox/jail/helper.h"
 #include "sandbox/jail/identity.h"
 #include "sandbox/jail/layers.h"
+#include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
 
@@ -52,8 +53,7 @@ struct outer {
 	char work[16];
 };
 
-/* ---- start
- * ------------------------------------------------------------------------------------------ */
+/* ---- start ---- */
 
 static bool is_open(int fd)
 {
@@ -151,11 +151,6 @@ static int start_helper(struct outer *outer)
 	close_range(FD_STDIN, FD_STDERR, 0);
 	if (run->spec.egress)
 		close(FD_EGRESS);
-	for (size_t i = 0; run->sources && i < run->spec.mount_count; i++)
-		if (run->sources[i].tree >= 0)
-			close(run->sources[i].tree);
-	if (run->work_tree >= 0)
-		close(run->work_tree);
 	step_done(run);
 	return 0;
 }
@@ -165,16 +160,18 @@ static int set_up(struct outer *outer)
 	struct jail_run *run = &outer->run;
 
 	if (take_descriptors(run) < 0 || read_spec(run) < 0 || identity_choose(run) < 0 ||
-	    cgroup_open(run) < 0)
+	    cgroup_find(run) < 0 || start_helper(outer) < 0)
 		return -1;
-	if (run->separate && tree_open_sources(run) < 0)
+	/* meanwhile the namespaces come to be */
+	if (cgroup_make(run) < 0 || (run->separate && tree_open_sources(run) < 0))
 		return -1;
-	return start_helper(outer);
+	if (parts_send(run) < 0)
+		return -1;
+	cgroup_sweep(run);
+	return 0;
 }
 
-/* ---- events
- * --------------------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 /* The helper takes this as the word to kill everything; it answers with MSG_ENDED. */
 static void tell_helper_to_end(struct outer *outer)
@@ -370,9 +367,7 @@ static void watch(struct outer *outer)
 		on_payload(outer);
 }
 
-/* ---- end
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- end ---- */
 
 /* Kills what is left and reaps it. False when something cannot be killed. */
 static bool tear_down(struct outer *outer)

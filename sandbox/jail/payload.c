@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -19,10 +18,10 @@
 #include "pipeline/fds.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/confine.h"
+#include "sandbox/jail/net.h"
+#include "sandbox/jail/parts.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
-
-#define GO_FDS 253 /* SCM_MAX_FD of the kernel */
 
 static void __attribute__((noreturn)) give_up(struct jail_run *run)
 {
@@ -37,33 +36,29 @@ static void __attribute__((noreturn)) give_up(struct jail_run *run)
  * The go from outer: the bytes that the starter sent, checked already, and with a uid of our
  * own the layers' mounts. *fds is an array of *count owned descriptors. 0 or -1.
  */
-static int receive_go(struct jail_run *run, struct jail_go *go, int fds[GO_FDS], size_t *count)
+static int receive_go(struct jail_run *run, struct jail_go *go, int fds[PARTS_MAX],
+		      size_t *count)
 {
 	char *text AUTO_FREE = mem_calloc(JAIL_SPEC_MAX, 1);
-	char *control AUTO_FREE = mem_calloc(CMSG_SPACE(GO_FDS * sizeof(int)), 1);
-	struct iovec part = {text, JAIL_SPEC_MAX};
-	struct msghdr msg = {.msg_iov = &part,
-			     .msg_iovlen = 1,
-			     .msg_control = control,
-			     .msg_controllen = CMSG_SPACE(GO_FDS * sizeof(int))};
 	struct error err = {0};
-	struct cmsghdr *head;
-	ssize_t len;
+	long len = parts_receive_raw(run->payload_sock, text, JAIL_SPEC_MAX, fds, count);
 
-	*count = 0;
-	do
-		len = recvmsg(run->payload_sock, &msg, MSG_CMSG_CLOEXEC);
-	while (len < 0 && errno == EINTR);
 	if (len == 0)
 		_exit(0); /* outer is gone, or there will be no go */
-	head = len > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (head && head->cmsg_type == SCM_RIGHTS) {
-		*count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(head), *count * sizeof(int));
-	}
-	if (len < 0 || msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    jail_go_parse(text, (size_t)len, go, &err) < 0)
+	if (len < 0 || jail_go_parse(text, (size_t)len, go, &err) < 0)
 		return step_fail(run, "the go cannot be read %s", err.message);
+	return 0;
+}
+
+/* What outer made meanwhile; and into the control group, before anything of the payload's own
+ * runs. */
+static int receive_parts(struct jail_run *run)
+{
+	if (step_enter(run, STEP_attach) < 0 || parts_receive(run) < 0)
+		return step_fail(run, "parts");
+	if (cgroup_attach_self(run) < 0)
+		return step_fail(run, "the payload cannot be put into its control group");
+	step_done(run);
 	return 0;
 }
 
@@ -71,10 +66,11 @@ static int build(struct jail_run *run, struct rootfs *fs, char work[16])
 {
 	struct jail_packet prepared = {.message = MSG_PREPARED};
 	struct jail_go go;
-	int layers[GO_FDS];
+	int layers[PARTS_MAX];
 	size_t count;
 
-	if (rootfs_prepare(run, fs) < 0)
+	if (rootfs_prepare(run, fs) < 0 || receive_parts(run) < 0 || rootfs_fill(run, fs) < 0 ||
+	    net_join(run) < 0)
 		return -1;
 	if (step_enter(run, STEP_go) < 0 || packet_send(run->payload_sock, &prepared, -1) < 0 ||
 	    receive_go(run, &go, layers, &count) < 0)
@@ -211,11 +207,6 @@ void payload_main(struct jail_run *run)
 	char *no_env[] = {NULL};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (step_enter(run, STEP_attach) < 0 || cgroup_attach_self(run) < 0) {
-		step_fail(run, "the payload cannot be put into its control group");
-		give_up(run);
-	}
-	step_done(run);
 	if (step_enter(run, STEP_session) < 0 || setsid() < 0) {
 		step_fail(run, "setsid");
 		give_up(run);

@@ -19,8 +19,7 @@
  * below is needed of. */
 #define STAGING "/proc"
 
-/* ---- helpers: everything relative to the new root, no link followed
- * --------------------------------- */
+/* ---- helpers: everything relative to the new root, no link followed ---- */
 
 static int make_parents(int root, const char *path)
 {
@@ -35,7 +34,19 @@ static int make_parents(int root, const char *path)
 	return 0;
 }
 
-/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the tree. */
+static int make_point(int root, const char *path, bool is_file)
+{
+	for (int tries = 0;; tries++) {
+		if ((is_file ? mknodat(root, path, S_IFREG | 0444, 0)
+			     : mkdirat(root, path, 0755)) == 0)
+			return 0;
+		if (errno != ENOENT || tries || make_parents(root, path) < 0)
+			return -1;
+	}
+}
+
+/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
+ * tree. */
 static int place(int root, int tree_fd, const char *path, bool is_file)
 {
 	int tree AUTO_FD = tree_fd, target AUTO_FD = -1;
@@ -44,14 +55,14 @@ static int place(int root, int tree_fd, const char *path, bool is_file)
 		return -1;
 	target = fd_open_beneath(root, path, O_PATH, 0);
 	if (target < 0 && errno == ENOENT) {
-		if (make_parents(root, path) < 0 ||
-		    (is_file ? mknodat(root, path, S_IFREG | 0444, 0) : mkdirat(root, path, 0755)) < 0)
+		if (make_point(root, path, is_file) < 0)
 			return -1;
 		target = fd_open_beneath(root, path, O_PATH, 0);
 	}
 	if (target < 0)
 		return -1;
-	return move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	return move_mount(tree, "", target, "",
+			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
 static int put_file(int root, const char *path, const char *text)
@@ -66,26 +77,22 @@ static int put_link(int root, const char *target, const char *path)
 	return symlinkat(target, root, path) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* A tmpfs whose root directory has this mode; size and inodes 0: the kernel's defaults. */
-static int new_tmpfs(const char *mode, uint64_t size, uint64_t inodes, unsigned attributes)
+/*
+ * A directory of staging as a mount of its own. All that the payload can write to, and the
+ * root, are such views of one tmpfs: one size for all of it, and one file system to make and to
+ * take down.
+ */
+static int view(const struct rootfs *fs, const char *name, mode_t mode)
 {
-	char size_text[32], inodes_text[32];
-	const char *options[] = {"mode",      mode,	   "size", size_text,
-				 "nr_inodes", inodes_text, NULL};
+	int dir AUTO_FD = -1;
 
-	snprintf(size_text, sizeof(size_text), "%llu", (unsigned long long)size);
-	snprintf(inodes_text, sizeof(inodes_text), "%llu", (unsigned long long)inodes);
-	return tree_new("tmpfs", options, attributes);
+	if (mkdirat(fs->staging, name, 0700) < 0 || fchmodat(fs->staging, name, mode, 0) < 0)
+		return -1;
+	dir = openat(fs->staging, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0 ? -1 : tree_clone(dir, true);
 }
 
-static int new_scratch(const struct jail_run *run, const char *mode)
-{
-	return new_tmpfs(mode, run->spec.limits.disk_bytes, run->spec.limits.inodes,
-			 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-}
-
-/* ---- before the go
- * ------------------------------------------------------------------------------------ */
+/* ---- before the go ---- */
 
 static int prepare_proc(struct jail_run *run, struct rootfs *fs)
 {
@@ -112,12 +119,22 @@ static int open_stores(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
+static int new_tmpfs(const struct jail_limits *limits)
+{
+	char size[32], inodes[32];
+	const char *options[] = {"mode", "0700", "size", size, "nr_inodes", inodes, NULL};
+
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)limits->disk_bytes);
+	snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)limits->inodes);
+	return tree_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
 static int prepare_staging(struct jail_run *run, struct rootfs *fs)
 {
 	if (step_enter(run, STEP_staging) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return step_fail(run, "mounts cannot be made private");
-	fs->staging = new_scratch(run, "0700");
+	fs->staging = new_tmpfs(&run->spec.limits);
 	if (fs->staging < 0 ||
 	    move_mount(fs->staging, "", AT_FDCWD, STAGING, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return step_fail(run, "a tmpfs cannot be mounted");
@@ -128,33 +145,33 @@ static int prepare_staging(struct jail_run *run, struct rootfs *fs)
 static int prepare_root(struct jail_run *run, struct rootfs *fs)
 {
 	static const char *const dirs[] = {"etc",
+					   "etc/ssl",
 					   "dev",
-					   "proc",
-					   "sys",
-					   "run",
-					   "var",
-					   "home",
-					   "tmp",
-					   "work",
-					   "home/agent",
 					   "dev/pts",
 					   "dev/shm",
+					   "proc",
+					   "sys",
 					   "sys/devices",
 					   "sys/devices/system",
 					   "sys/devices/system/cpu",
+					   "run",
+					   "var",
 					   "var/cache",
 					   "var/lib",
 					   "var/log",
-					   "etc/ssl",
+					   "home",
+					   "home/agent",
+					   "tmp",
+					   "work",
 					   "opt",
 					   "mnt"};
 
-	if (step_enter(run, STEP_root) < 0 || mkdirat(fs->staging, "root", 0755) < 0)
+	if (step_enter(run, STEP_root) < 0)
 		return step_fail(run, "new root");
-	fs->root = new_tmpfs("0755", 4 << 20, 4096, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	fs->root = view(fs, "root", 0755);
 	if (fs->root < 0 ||
 	    move_mount(fs->root, "", fs->staging, "root", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return step_fail(run, "a tmpfs cannot be mounted");
+		return step_fail(run, "the new root cannot be mounted");
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(fs->root, dirs[i], 0755) < 0)
 			return step_fail(run, "/%s", dirs[i]);
@@ -246,20 +263,21 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 	if (place(fs->root, tree_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
 		  "dev/pts", false) < 0)
 		return step_fail(run, "/dev/pts");
-	if (place(fs->root, new_scratch(run, "1777"), "dev/shm", false) < 0)
+	if (place(fs->root, view(fs, "shm", 01777), "dev/shm", false) < 0)
 		return step_fail(run, "/dev/shm");
 	step_done(run);
 	return 0;
 }
 
 /*
- * Puts an unreadable empty file over what any user could read or what must not be there at all, a read-only view of itself
- * over what is set there. The rest of /proc outside of one's own processes is root's alone, which nobody here is, outside or inside.
+ * Puts an unreadable empty file over what any user could read or what must not be there at all,
+ * a read-only view of itself over what is set there. The rest of /proc outside of one's own
+ * processes is root's alone, which nobody here is, outside or inside.
  */
 static int mask_proc(int root)
 {
-	static const char *const hidden[] = {"kcore",      "keys",       "key-users", "kmsg", "sysrq-trigger",
-					     "timer_list", "sched_debug"};
+	static const char *const hidden[] = {
+	    "kcore", "keys", "key-users", "kmsg", "sysrq-trigger", "timer_list", "sched_debug"};
 	static const char *const frozen[] = {"sys", "irq", "bus"};
 	int empty AUTO_FD = -1;
 
@@ -308,7 +326,7 @@ static int place_proc(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
-static int place_mounts(struct jail_run *run, struct rootfs *fs)
+int rootfs_fill(struct jail_run *run, struct rootfs *fs)
 {
 	if (step_enter(run, STEP_mounts) < 0)
 		return step_fail(run, "mounts of the spec");
@@ -336,7 +354,7 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 {
 	if (step_enter(run, STEP_scratch) < 0)
 		return step_fail(run, "/tmp");
-	if (place(fs->root, new_scratch(run, "1777"), "tmp", false) < 0)
+	if (place(fs->root, view(fs, "tmp", 01777), "tmp", false) < 0)
 		return step_fail(run, "/tmp");
 	step_done(run);
 	return 0;
@@ -347,14 +365,12 @@ int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
 	fs->proc = fs->staging = fs->root = fs->store = fs->scratch = -1;
 	if (prepare_proc(run, fs) < 0 || open_stores(run, fs) < 0 ||
 	    prepare_staging(run, fs) < 0 || prepare_root(run, fs) < 0 ||
-	    prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 || place_proc(run, fs) < 0 ||
-	    place_mounts(run, fs) < 0)
+	    prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 || place_proc(run, fs) < 0)
 		return -1;
 	return place_scratch(run, fs);
 }
 
-/* ---- the last step
- * ------------------------------------------------------------------------------------- */
+/* ---- the last step ---- */
 
 int rootfs_pivot(struct jail_run *run, struct rootfs *fs)
 {

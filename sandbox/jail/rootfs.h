@@ -12,14 +12,17 @@ struct jail_run;
 
 struct rootfs {
 	int proc; /* owned: the jail's proc, without masks: for the last writes of the set-up */
-	int staging;	    /* owned: tmpfs over the old /proc: layers, scratch, and "root" */
+	int staging;	    /* owned: tmpfs over the old /proc: layers, scratch, root */
 	int root;	    /* owned: the new root */
 	int store, scratch; /* owned: directories of the layers, -1; only when we open layers
 			       ourselves */
 };
 
-/* All that can be done before the go. 0 or -1 (step_fail). */
+/* All but the spec's mounts that can be done before the go. 0 or -1 (step_fail). */
 int rootfs_prepare(struct jail_run *run, struct rootfs *fs);
+
+/* The mounts of the spec (run->sources). 0 or -1. */
+int rootfs_fill(struct jail_run *run, struct rootfs *fs);
 
 /*
  * Mounts or copies the layers below JAIL_WORK and JAIL_HOME. layers: owned detached mounts from

@@ -29,7 +29,7 @@ void run_init(struct jail_run *run)
 	for (size_t i = 0; i < ARRAY_LEN(run->cgroup.dirs); i++)
 		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
 	run->cgroup.ctl = -1;
-	run->work_tree = run->payload_sock = run->helper_sock = -1;
+	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = -1;
 }
 
 const char *step_name(enum jail_step step)
@@ -84,8 +84,7 @@ void step_layers(const struct jail_run *run, char *out, size_t size)
 	}
 }
 
-/* ---- remedies
- * ------------------------------------------------------------------------------------------ */
+/* ---- remedies ---- */
 
 /* The number in a file of /proc/sys; -1 when there is none. */
 static long sysctl_number(const char *path)
@@ -182,9 +181,7 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 	snprintf(out, size, "%s", text);
 }
 
-/* ---- packets
- * -------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 
 int packet_send(int sock, const struct jail_packet *packet, int fd)
 {

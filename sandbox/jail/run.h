@@ -22,16 +22,16 @@
 #include "sandbox/jail_spec.h"
 
 /* In build order. LAYER: listed in the facts when it holds. */
-#define JAIL_STEPS(STEP, LAYER)                                                                \
-	STEP(start)                                                                            \
-	STEP(spec) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) LAYER(uid)          \
-	    LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
-		LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) STEP(payload)             \
-		    STEP(attach) LAYER(session) LAYER(proc) STEP(staging) LAYER(root)          \
-			STEP(etc) LAYER(dev) STEP(mounts) STEP(scratch) STEP(go) STEP(layers)  \
-			    LAYER(work) LAYER(home) LAYER(pivot) LAYER(cgroupns) LAYER(ids)    \
-				LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps)          \
-				    LAYER(nnp) LAYER(landlock) LAYER(seccomp) LAYER(selftest)
+/* clang-format off */
+#define JAIL_STEPS(STEP, LAYER) \
+	STEP(start) STEP(spec) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) \
+	LAYER(uid) LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
+	LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) STEP(payload) \
+	LAYER(session) LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) \
+	STEP(attach) STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
+	LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
+	LAYER(landlock) LAYER(seccomp) LAYER(selftest)
+/* clang-format on */
 
 #define JAIL_STEP_ENUM(name) STEP_##name,
 enum jail_step { JAIL_STEPS(JAIL_STEP_ENUM, JAIL_STEP_ENUM) STEP_COUNT };
@@ -77,6 +77,7 @@ struct jail_run {
 	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
 	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
 	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
+	int net_sock;		     /* this process's end of PID 1 <-> payload, or -1 */
 	const char *fault;	     /* name of the step that shall fail: test builds only */
 	char note[256]; /* for facts.detail of a run that was not set up as asked in full */
 };
@@ -100,7 +101,7 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size);
 /* Between outer, helper and payload: one packet a message (SOCK_SEQPACKET). */
 enum jail_message {
 	MSG_FAILED = 1, /* helper, payload: failure */
-	MSG_PREPARED,	/* payload: waits for the go */
+	MSG_PREPARED,	/* payload: waits for the go; PID 1 to payload: its network */
 	MSG_COPY,   /* payload: asks outer to copy the layers; carries the directory; which: "w"
 		       or "h" */
 	MSG_COPIED, /* outer: done */

@@ -50,8 +50,7 @@ int tree_new(const char *type, const char *const *options, unsigned attributes)
 	return fsmount(fs, FSMOUNT_CLOEXEC, attributes);
 }
 
-/* ---- idmapped mounts
- * --------------------------------------------------------------------------------- */
+/* ---- idmapped mounts ---- */
 
 static int write_proc(pid_t pid, const char *name, const char *text)
 {
@@ -113,8 +112,7 @@ int tree_give_to_payload(const struct jail_run *run, int tree)
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 }
 
-/* ---- sources
- * ------------------------------------------------------------------------------------------ */
+/* ---- sources ---- */
 
 int tree_open_path(int dir, const char *path)
 {
