@@ -139,9 +139,11 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 
 /* ---- the job ------------------------------------------------------------------------------------------------ */
 
-static struct json *publish_job(struct run *run, const char *scratch, const char *objects,
+static struct json *publish_job(struct run *run, int round, const char *scratch, const char *objects,
 				struct error *err)
 {
+	char *tree_name AUTO_FREE = round_file(round, "tree.json");
+	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, err);
 	struct json *job AUTO_JSON = js_object_new(), *paths = repository_paths(&run->repo);
 	struct json *author = js_object_new(), *receipts;
 	const char *programs = spawn_program_dir(err);
@@ -149,7 +151,7 @@ static struct json *publish_job(struct run *run, const char *scratch, const char
 
 	js_set(job, "paths", paths);
 	js_set(job, "author", author);
-	receipts = programs ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
+	receipts = programs && tree ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
 	if (!receipts)
 		return NULL;
 	js_unset(paths, "workdir");
@@ -164,6 +166,7 @@ static struct json *publish_job(struct run *run, const char *scratch, const char
 	js_set(job, "receipts", receipts);
 	js_set_str(job, "base_commit", run_base(run, "commit"));
 	js_set_str(job, "base_tree", run_base(run, "tree"));
+	js_set_str(job, "tree", js_str(tree, "tree", ""));
 	js_set_str(author, "name", config_get(run->config, "author.name"));
 	js_set_str(author, "email", config_get(run->config, "author.email"));
 	js_set_int(job, "time", js_int(run->request, "created", 0));
@@ -277,7 +280,7 @@ int step_publish(struct run *run, int round, struct error *err)
 	if (result == 0)
 		result = open_way(run, &files, &dial, &receive, err);
 	if (result == 0) {
-		job = publish_job(run, scratch, objects, err);
+		job = publish_job(run, round, scratch, objects, err);
 		result = job ? run_publish(run, job, &files, err) : err->kind;
 	}
 	close_files(&files);
