@@ -28,9 +28,9 @@
 #define PATHS_MOST 256 /* of one job */
 
 #ifdef AGENT_SANITIZED
-/* The leak checker traces its own process, which a non-dumpable one under our filter does not allow; the
- * symbolizer is a program of its own; status 1 would be a clean "no". Here and not in the environment, which
- * is the row's alone. */
+/* The leak checker traces its own process, which a non-dumpable one under our filter does not
+ * allow; the symbolizer is a program of its own; status 1 would be a clean "no". Here and not
+ * in the environment, which is the row's alone. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

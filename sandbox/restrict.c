@@ -3,8 +3,8 @@
  *
  * Two ways to the same place: as root (really root: the row's uid is mapped) the process takes
  * an empty network namespace and a uid of its own; as a user it makes a user namespace with an
- * identity map, because only that gives a user an empty network namespace. Root without the
- * wanted uid or the capabilities, as inside a container, goes the user's way.
+ * identity map, because only that gives a user an empty network namespace. Root of a small map
+ * without the wanted uid, as inside a user namespace, goes the user's way.
  *
  * Must not: look at input, print, keep a right for later.
  */
@@ -471,25 +471,31 @@ static int keep_parent(int death_signal, pid_t parent, struct error *err)
 	return 0;
 }
 
-static bool is_real_root(const struct restrict_policy *policy)
+/* Root of a map that has the row's uid must be able to become it: root without that power would
+ * run every row as root, which is not the user's way either. */
+static int find_way(const struct restrict_policy *policy, bool *as_root, struct error *err)
 {
 	uint64_t needed = 1ull << CAP_SETUID | 1ull << CAP_SETGID | 1ull << CAP_SETPCAP |
 			  (policy->new_net ? 1ull << CAP_SYS_ADMIN : 0);
 
-	return geteuid() == 0 && (permitted_capabilities() & needed) == needed &&
-	       id_is_mapped("/proc/self/uid_map", policy->uid) &&
-	       id_is_mapped("/proc/self/gid_map", policy->uid);
+	*as_root = geteuid() == 0 && id_is_mapped("/proc/self/uid_map", policy->uid) &&
+		   id_is_mapped("/proc/self/gid_map", policy->uid);
+	if (!*as_root || (permitted_capabilities() & needed) == needed)
+		return 0;
+	error_set(err, ERROR_ISOLATION, "uid %u: root without the capabilities to become it",
+		  policy->uid);
+	return error_next(
+	    err,
+	    "start as an ordinary user, or give root CAP_SETUID, CAP_SETGID, CAP_SETPCAP and "
+	    "CAP_SYS_ADMIN");
 }
 
-int restrict_self(const struct restrict_policy *policy, struct error *err)
+/* What needs power, or the paths as they were. */
+static int move_in(const struct restrict_policy *policy, bool as_root, int *ruleset,
+		   struct error *err)
 {
-	int ruleset AUTO_FD = -1, death_signal = 0, result;
-	pid_t parent = getppid();
-	bool as_root = is_real_root(policy);
+	int result = set_limits(policy, err);
 
-	if (prctl(PR_GET_PDEATHSIG, &death_signal, 0, 0, 0) < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "PR_GET_PDEATHSIG");
-	result = set_limits(policy, err);
 	/* Before non-dumpable: the kernel takes no id maps from a process that is not. */
 	if (result == 0)
 		result = enter_net(policy, as_root, err);
@@ -499,9 +505,23 @@ int restrict_self(const struct restrict_policy *policy, struct error *err)
 		result = own_root_enter(policy->paths, policy->path_count, err);
 	/* After what the entry lies over, before the uid that may not open all paths. */
 	if (result == 0)
-		result = landlock_prepare(policy, &ruleset, err);
+		result = landlock_prepare(policy, ruleset, err);
 	if (result == 0)
 		result = drop_power(policy, as_root, err);
+	return result;
+}
+
+int restrict_self(const struct restrict_policy *policy, struct error *err)
+{
+	int ruleset AUTO_FD = -1, death_signal = 0, result;
+	pid_t parent = getppid();
+	bool as_root;
+
+	if (prctl(PR_GET_PDEATHSIG, &death_signal, 0, 0, 0) < 0)
+		return error_errno(err, ERROR_ISOLATION, errno, "PR_GET_PDEATHSIG");
+	result = find_way(policy, &as_root, err);
+	if (result == 0)
+		result = move_in(policy, as_root, &ruleset, err);
 	if (result == 0)
 		result = keep_parent(death_signal, parent, err);
 	if (result < 0)

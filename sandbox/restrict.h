@@ -22,19 +22,22 @@ struct restrict_path {
 
 struct restrict_policy {
 	enum restrict_filter filter;
-	bool new_net;      /* move into an empty network namespace */
-	bool loopback_up;  /* and bring its loopback up */
-	bool user_entry;   /* where /etc/passwd does not have the uid: put a file with just that entry over it, in a
-			      mount namespace of the process's own */
-	bool own_root;     /* see nothing but the paths (sandbox/own_root.h): for rows that may use unix sockets */
-	uid_t uid;         /* when started by root: run as this uid and gid */
-	bool keep_read;    /* when started by root: keep CAP_DAC_READ_SEARCH (ambient, for children too) */
+	bool new_net;	  /* move into an empty network namespace */
+	bool loopback_up; /* and bring its loopback up */
+	bool user_entry;  /* where /etc/passwd does not have the uid: put a file with just that
+			     entry over it, in a  mount namespace of the process's own */
+	bool own_root;	/* see nothing but the paths (sandbox/own_root.h): for rows that may use
+			   unix sockets */
+	uid_t uid;	/* when started by root: run as this uid and gid */
+	bool keep_read; /* when started by root: keep CAP_DAC_READ_SEARCH (ambient, for children
+			   too) */
 	const struct restrict_path *paths; /* Landlock: everything else is out of reach */
 	size_t path_count;
 	unsigned data_mib, file_mib, nofile; /* RLIMIT_DATA, FSIZE (MiB; 0: none), NOFILE */
 };
 
-/* Order: non-dumpable, rlimits, network namespace, uid, capabilities, no_new_privs, Landlock, seccomp. */
+/* Order: non-dumpable, rlimits, network namespace, uid, capabilities, no_new_privs, Landlock,
+ * seccomp. */
 int restrict_self(const struct restrict_policy *policy, struct error *err);
 
 #endif

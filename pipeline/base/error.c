@@ -31,7 +31,8 @@ int error_set(struct error *err, enum error_kind kind, const char *format, ...)
 	return kind;
 }
 
-int error_errno(struct error *err, enum error_kind kind, int errno_value, const char *format, ...)
+int error_errno(struct error *err, enum error_kind kind, int errno_value, const char *format,
+		...)
 {
 	va_list args;
 	size_t len;
@@ -79,9 +80,9 @@ int error_wrap(struct error *err, const char *format, ...)
 static const struct {
 	int kind, status;
 } statuses[] = {
-    {ERROR_NONE, EXIT_DONE},          {ERROR_NO, EXIT_NO},
-    {ERROR_USAGE, EXIT_USAGE},        {ERROR_SKIPPED, EXIT_SKIPPED},
-    {ERROR_FAILED, EXIT_FAILED},      {ERROR_LATER, EXIT_LATER},
+    {ERROR_NONE, EXIT_DONE},	       {ERROR_NO, EXIT_NO},
+    {ERROR_USAGE, EXIT_USAGE},	       {ERROR_SKIPPED, EXIT_SKIPPED},
+    {ERROR_FAILED, EXIT_FAILED},       {ERROR_LATER, EXIT_LATER},
     {ERROR_ISOLATION, EXIT_ISOLATION}, {ERROR_INTERRUPTED, EXIT_INTERRUPTED},
 };
 

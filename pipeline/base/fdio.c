@@ -103,7 +103,8 @@ int fd_memfd_sealed(const char *name, const void *data, size_t len)
 
 	if (fd < 0 || fd_write_all(fd, data, len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return -1;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) <
+	    0)
 		return -1;
 	return fd_steal(&fd);
 }
@@ -152,7 +153,8 @@ int fd_read_file(int dirfd, const char *path, struct strbuf *buf, struct error *
 		int saved = errno;
 
 		if (saved == EFBIG)
-			error_set(err, ERROR_USAGE, "%s is larger than %zu bytes", path, buf->max);
+			error_set(err, ERROR_USAGE, "%s is larger than %zu bytes", path,
+				  buf->max);
 		else
 			error_errno(err, ERROR_FAILED, saved, "%s cannot be read", path);
 		errno = saved;
@@ -170,7 +172,8 @@ int fd_mkdir_all(const char *path)
 		if (*p != '/')
 			continue;
 		*p = '\0';
-		if (mkdir(copy, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+		if (mkdir(copy, 0700) < 0 && errno != EEXIST && errno != EROFS &&
+		    errno != EACCES)
 			return -1;
 		*p = '/';
 	}
@@ -185,12 +188,13 @@ int fd_mkdir_all(const char *path)
 	return 0;
 }
 
-/* Each level of the walk holds two descriptors: what lies deeper is moved up and walked from there. */
+/* Each level of the walk holds two descriptors: what lies deeper is moved up and walked from
+ * there. */
 #define REMOVE_DEPTH 32
 
 struct removal {
-	int top;	/* the tree's own directory */
-	unsigned moved; /* directories moved up into it so far */
+	int top;	 /* the tree's own directory */
+	unsigned moved;	 /* directories moved up into it so far */
 	int errno_value; /* of the first failure; 0: none */
 };
 

@@ -110,8 +110,8 @@ static size_t read_fds(struct json *map, struct spawn_fd *fds)
 	size_t count = 0;
 
 	while ((key = js_next(map, &iter, &value)) && count < FD_LAST)
-		fds[count++] =
-		    (struct spawn_fd){.number = atoi(key), .fd = (int)js_number(value, -1)};
+		fds[count++] = (struct spawn_fd){.number = (int)strtol(key, NULL, 10),
+						 .fd = (int)js_number(value, -1)};
 	return count;
 }
 

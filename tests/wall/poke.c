@@ -10,7 +10,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <linux/vm_sockets.h>
 #include <sched.h>
 #include <signal.h>
@@ -245,6 +248,24 @@ static long try_exec(const struct attempt *a)
 	if (pid == 0) {
 		execve(a->arg, argv, env);
 		_exit(errno == EACCES ? EACCES : EPROTO);
+	}
+	return reap(pid, 0);
+}
+
+/* Whether a program that it starts has our control socket. */
+static long try_leak(const struct attempt *a)
+{
+	char *const argv[] = {mem_strdup("sh"), mem_strdup("-c"), mem_strdup(": <&3"), NULL};
+	char *const env[] = {NULL};
+	pid_t pid = fork();
+
+	(void)a;
+	if (pid == 0) {
+		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+		dup2(null, STDERR_FILENO);
+		execve("/bin/sh", argv, env);
+		_exit(EPROTO);
 	}
 	return reap(pid, 0);
 }
@@ -747,6 +768,7 @@ static const struct {
     {"clone", try_clone},
     {"exec", try_exec},
     {"exec-memory", try_exec_memory},
+    {"leak", try_leak},
     {"kill", try_kill},
     {"kill-all", try_kill_all},
     {"tgkill", try_tgkill},
@@ -834,11 +856,32 @@ static int run(struct stage *stage, struct error *err)
 	return result;
 }
 
+static int run_without(unsigned number, unsigned code, char **argv)
+{
+	struct sock_filter filter[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (code & SECCOMP_RET_DATA)),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = ARRAY_LEN(filter), .filter = filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+		return 125;
+	execv(argv[0], argv);
+	return 127;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 4 && strcmp(argv[1], "without") == 0)
+		return run_without((unsigned)strtoul(argv[2], NULL, 10),
+				   (unsigned)strtoul(argv[3], NULL, 10), argv + 4);
 	if (argc == 5 && strcmp(argv[1], "free") == 0) {
-		struct attempt attempt = {
-		    .arg = argv[3], .port = atoi(argv[4]), .victim = getppid()};
+		struct attempt attempt = {.arg = argv[3],
+					  .port = (int)strtol(argv[4], NULL, 10),
+					  .victim = getppid()};
 		struct json *facts AUTO_JSON = make_attempt(argv[2], &attempt);
 		struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 

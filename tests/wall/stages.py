@@ -8,6 +8,7 @@ import ctypes
 import errno
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -67,6 +68,7 @@ ATTEMPTS = {
     "clone": (K, K, O, None),
     "exec": (K, K, E, "tool"),
     "exec-memory": (K, K, E, None),
+    "leak": (K, K, E, None),
     "kill": (E, E, E, None),
     "kill-all": (E, E, O, None),  # reaches nobody: see kill
     "tgkill": (E, E, E, None),
@@ -121,7 +123,7 @@ ATTEMPTS = {
 }
 FILTERS = ["quiet", "pump", "launcher"]
 # needs a privilege, a kernel option or hardware that the caller of the test may lack: said, not required
-MAY_FAIL_FREE = {"by-handle", "chroot", "ptrace", "read-memory", "steal-fd", "proc-memory", "root", "capability",
+MAY_FAIL_FREE = {"leak", "by-handle", "chroot", "ptrace", "read-memory", "steal-fd", "proc-memory", "root", "capability",
                  "unshare-user", "unshare-mount", "setns", "mount", "bpf", "io-uring", "userfaultfd", "perf",
                  "fanotify", "x32", "i386", "packet", "raw", "vsock", "alg", "device", "core-limit", "many-files",
                  "kill", "kill-all", "tgkill", "sigqueue", "setxattr", "keyctl", "add-key", "pair-connect"}
@@ -235,9 +237,12 @@ class Place:
 
 
 class Driver:
-    def __init__(self, place, extra=()):
+    def __init__(self, place, extra=(), without=(), prefix=()):
         self.place = place
-        self.process = subprocess.Popen([place.path("bin", "driver")], stdin=subprocess.PIPE,
+        command = [*prefix, place.path("bin", "driver")]
+        if without:
+            command = [place.path("bin", "poke"), "without", *map(str, without)] + command
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, preexec_fn=demote(place.uid), cwd="/",
                                         pass_fds=extra, text=True)
 
@@ -484,6 +489,82 @@ def check_jobs(t, place, driver):
          "does not list", answer)
 
 
+# ---- a layer that cannot be had ------------------------------------------------------------------------
+
+X86 = os.uname().machine == "x86_64"
+LAYERS = [
+    # what, system call (x86-64, others), errno, rows, word of the message, word of the remedy, users
+    ("no Landlock in this kernel", (444, 444), errno.ENOSYS, ROWS, "Landlock", "CONFIG_SECURITY_LANDLOCK"),
+    ("Landlock switched off", (444, 444), errno.EOPNOTSUPP, ROWS, "Landlock", "lsm="),
+    ("no Landlock rules", (445, 445), errno.ENOMEM, ROWS, "Landlock", None),
+    ("Landlock refuses", (446, 446), errno.E2BIG, ROWS, "Landlock", None),
+    ("no namespaces", (272, 97), errno.EPERM, [r for r in ROWS if ROWS[r] != "pump"], "namespace", None),
+    ("no seccomp", (317, 277), errno.EINVAL, ROWS, "seccomp", "CONFIG_SECCOMP"),
+    ("limits cannot be lowered", (302, 261), errno.EPERM, ROWS, "limit", None),
+    ("capabilities stay", (126, 91), errno.EPERM, ROWS, "capset", None),
+    ("no mounts", (165, 40), errno.EPERM, ["agent-publish"], "mount", None),
+    ("no new root", (155, 41), errno.EINVAL, ["agent-publish"], "pivot_root", None),
+    ("no copies of mounts", (428, 428), errno.ENOSYS, ["agent-publish"], "own root", None),
+]
+ROOT_LAYERS = [
+    ("the uid stays", (117, 147), errno.EPERM, ROWS, "uid", None),
+    ("groups stay", (116, 159), errno.EPERM, ROWS, "setgroups", None),
+]
+
+
+def check_missing_layers(t, place):
+    for what, numbers, code, rows, word, remedy in LAYERS + ([] if place.uid else ROOT_LAYERS):
+        driver = Driver(place, without=(numbers[not X86], code))
+        wrong = []
+        for row in rows:
+            answer = driver.order(row, {"try": "nothing"})
+            errors = [e for e in answer.get("events", []) if e["event"] == "error"]
+            if (answer.get("status") != 125 or len(errors) != 1 or word not in errors[0]["message"]
+                    or (remedy and remedy not in errors[0]["next"]) or "result" in str(answer["events"])):
+                wrong.append(f"{row}: {answer}")
+        driver.close()
+        t.ok(not wrong, f"{who(place.uid)}: {what}: 125, said, nothing run", "\n".join(wrong))
+
+
+def check_odd_roots(t, place):
+    """Root that is none: of a user namespace's small map, and without its capabilities."""
+    prefix = ["unshare", "-Ur"]
+    if subprocess.run(prefix + ["true"], preexec_fn=demote(place.uid), capture_output=True).returncode == 0:
+        driver = Driver(place, prefix=prefix)
+        wrong = []
+        for row in ROWS:
+            for name, wanted in (("nothing", O), ("read", E), ("mount", ATTEMPTS["mount"]),
+                                 ("capability", E), ("connect", ATTEMPTS["connect"])):
+                if isinstance(wanted, tuple):
+                    wanted = wanted[FILTERS.index(ROWS[row])]
+                got = outcome(driver.attempt(row, name))
+                if got != wanted:
+                    wrong.append(f"{row}: {name}: wanted {wanted}, got {got}")
+        driver.close()
+        t.ok(not wrong, f"{who(place.uid)}: below a user namespace's root the walls stand too", "\n".join(wrong))
+    if place.uid == 0:
+        driver = Driver(place, prefix=["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"])
+        answers = {row: driver.order(row, {"try": "nothing"}) for row in ROWS}
+        wrong = [f"{row}: {a}" for row, a in answers.items()
+                 if a.get("status") != 125 or "without the capabilities" not in a["stderr"]]
+        driver.close()
+        t.ok(not wrong, "root: root that cannot become the row's uid: 125", "\n".join(wrong))
+
+
+def check_dies_with_its_parent(t, place):
+    for row in ROWS:
+        driver = Driver(place)
+        pid = driver.order(row, {"try": "hold"}, hold=True)["pid"]
+        fd = os.pidfd_open(pid)
+        driver.process.kill()
+        driver.process.wait()
+        ended = select.select([fd], [], [], 20)[0]
+        os.close(fd)
+        driver.process.stdin.close()
+        driver.process.stdout.close()
+        t.ok(ended, f"{who(place.uid)}: {row} ends when its supervisor is killed")
+
+
 def check_user(t, uid, abi):
     place = Place(uid)
     driver = Driver(place)
@@ -500,6 +581,9 @@ def check_user(t, uid, abi):
             if os.geteuid() == 0:
                 check_from_outside(t, place, driver, row)
         check_launcher_children(t, place, driver)
+        check_missing_layers(t, place)
+        check_odd_roots(t, place)
+        check_dies_with_its_parent(t, place)
         check_jobs(t, place, driver)
         check_inherited(t, place)
     finally:

@@ -42,28 +42,30 @@ static void are(enum addr_class wanted, const char *const *texts, size_t count)
 		union any addr = address(texts[i]);
 
 		if (addr_classify(&addr.any) != wanted)
-			fail_msg("%s is %s", texts[i], addr_class_text(addr_classify(&addr.any)));
+			fail_msg("%s is %s", texts[i],
+				 addr_class_text(addr_classify(&addr.any)));
 	}
 }
-#define ARE(wanted, ...)                                                                           \
-	are(wanted, (const char *const[]){__VA_ARGS__},                                            \
+#define ARE(wanted, ...)                                                                       \
+	are(wanted, (const char *const[]){__VA_ARGS__},                                        \
 	    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static void classify_ipv4_ranges_and_their_borders(void **state)
 {
 	(void)state;
 	ARE(ADDR_LOOPBACK, "127.0.0.1", "127.255.255.255");
-	ARE(ADDR_PRIVATE, "10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0",
-	    "192.168.255.255");
+	ARE(ADDR_PRIVATE, "10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255",
+	    "192.168.0.0", "192.168.255.255");
 	ARE(ADDR_LINK_LOCAL, "169.254.0.0", "169.254.169.254", "169.254.255.255");
 	ARE(ADDR_SHARED, "100.64.0.0", "100.127.255.255");
 	ARE(ADDR_MULTICAST, "224.0.0.1", "239.255.255.255", "255.255.255.255");
 	ARE(ADDR_UNSPECIFIED, "0.0.0.0", "0.1.2.3");
-	ARE(ADDR_RESERVED, "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1",
-	    "240.0.0.1", "255.255.255.254", "192.88.99.1");
-	ARE(ADDR_PUBLIC, "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255",
-	    "128.0.0.0", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255",
-	    "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255", "1.1.1.1", "192.0.1.0", "192.0.3.0");
+	ARE(ADDR_RESERVED, "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.19.255.255",
+	    "198.51.100.1", "203.0.113.1", "240.0.0.1", "255.255.255.254", "192.88.99.1");
+	ARE(ADDR_PUBLIC, "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0",
+	    "126.255.255.255", "128.0.0.0", "169.253.255.255", "169.255.0.0", "172.15.255.255",
+	    "172.32.0.0", "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0",
+	    "223.255.255.255", "1.1.1.1", "192.0.1.0", "192.0.3.0");
 }
 
 static void classify_ipv6_ranges_and_their_borders(void **state)
@@ -74,32 +76,36 @@ static void classify_ipv6_ranges_and_their_borders(void **state)
 	ARE(ADDR_PRIVATE, "fc00::1", "fdff:ffff::1", "fec0::1", "feff::1");
 	ARE(ADDR_LINK_LOCAL, "fe80::1", "febf::1");
 	ARE(ADDR_MULTICAST, "ff02::1", "ff0e::1");
-	ARE(ADDR_RESERVED, "2001:db8::1", "2001::1", "2001:1ff::1", "3fff::1", "3fff:fff::1", "100::1",
-	    "64:ff9b:1::1", "5f00::1", "4000::1", "::2:3:4:5:6", "fe00::1");
-	ARE(ADDR_PUBLIC, "2001:200::1", "2606:4700::1111", "2a00::1", "3ffe::1", "3fff:1000::1");
+	ARE(ADDR_RESERVED, "2001:db8::1", "2001::1", "2001:1ff::1", "3fff::1", "3fff:fff::1",
+	    "100::1", "64:ff9b:1::1", "5f00::1", "4000::1", "::2:3:4:5:6", "fe00::1");
+	ARE(ADDR_PUBLIC, "2001:200::1", "2606:4700::1111", "2a00::1", "3ffe::1",
+	    "3fff:1000::1");
 }
 
 static void classify_ipv4_inside_ipv6(void **state)
 {
 	(void)state;
-	ARE(ADDR_LOOPBACK, "::ffff:127.0.0.1", "64:ff9b::127.0.0.1", "2002:7f00:1::", "::127.0.0.1",
-	    "::ffff:0:127.0.0.1", "2a00::5efe:127.0.0.1", "2a00::200:5efe:127.0.0.1");
-	ARE(ADDR_PRIVATE, "::ffff:10.0.0.1", "64:ff9b::192.168.1.1", "2002:c0a8:101::1", "::10.0.0.1",
-	    "2a00::5efe:10.0.0.1");
+	ARE(ADDR_LOOPBACK, "::ffff:127.0.0.1", "64:ff9b::127.0.0.1",
+	    "2002:7f00:1::", "::127.0.0.1", "::ffff:0:127.0.0.1", "2a00::5efe:127.0.0.1",
+	    "2a00::200:5efe:127.0.0.1");
+	ARE(ADDR_PRIVATE, "::ffff:10.0.0.1", "64:ff9b::192.168.1.1", "2002:c0a8:101::1",
+	    "::10.0.0.1", "2a00::5efe:10.0.0.1");
 	ARE(ADDR_LINK_LOCAL, "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe");
 	ARE(ADDR_SHARED, "::ffff:100.64.0.1");
 	ARE(ADDR_UNSPECIFIED, "::ffff:0.0.0.0", "64:ff9b::");
 	ARE(ADDR_MULTICAST, "::ffff:224.0.0.1");
-	ARE(ADDR_PUBLIC, "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2a00::5efe:8.8.8.8");
+	ARE(ADDR_PUBLIC, "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
+	    "2a00::5efe:8.8.8.8");
 	ARE(ADDR_RESERVED, "::8.8.8.8"); /* the deprecated form leads nowhere */
 }
 
 static void permitted_private_only_where_allowed(void **state)
 {
-	static const char *const inside[] = {"127.0.0.1", "10.0.0.1", "169.254.1.1", "100.64.0.1", "::1",
-					     "fc00::1",	  "fe80::1",  "::ffff:10.0.0.1", "198.18.0.1"};
-	static const char *const never[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1",
-					    "::ffff:0.0.0.0"};
+	static const char *const inside[] = {
+	    "127.0.0.1", "10.0.0.1", "169.254.1.1",	"100.64.0.1", "::1",
+	    "fc00::1",	 "fe80::1",  "::ffff:10.0.0.1", "198.18.0.1"};
+	static const char *const never[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255",
+					    "::",      "ff02::1",   "::ffff:0.0.0.0"};
 	union any outside = address("8.8.8.8");
 
 	(void)state;
@@ -150,7 +156,8 @@ static void format_is_numeric(void **state)
 static void host_names_are_sane_or_not(void **state)
 {
 	static const char *const good[] = {"a", "host.example", "127.0.0.1", "::1", "a_b-c.d"};
-	static const char *const bad[] = {"", "-a", "a b", "a/b", "a\n", "ü", "a;b", "[::1]", "a%b", "user@host"};
+	static const char *const bad[] = {"",  "-a",  "a b",   "a/b", "a\n",
+					  "ü", "a;b", "[::1]", "a%b", "user@host"};
 	char text[300];
 
 	(void)state;

@@ -44,7 +44,8 @@ static int ends_close(void **state)
 	return 0;
 }
 
-static void answer(const struct ends *ends, const char *text, size_t len, const int *fds, size_t count)
+static void answer(const struct ends *ends, const char *text, size_t len, const int *fds,
+		   size_t count)
 {
 	union {
 		struct cmsghdr header;
@@ -118,7 +119,8 @@ static void connect_malformed_answers_are_refused(void **state)
 	static const struct {
 		const char *text;
 		size_t len, count;
-	} cases[] = {{"ok", 2, 0}, {"ok ", 3, 1}, {"OK", 2, 1}, {"yes", 3, 1}, {"\0ok", 3, 1}, {"no", 2, 0}};
+	} cases[] = {{"ok", 2, 0},  {"ok ", 3, 1},  {"OK", 2, 1},
+		     {"yes", 3, 1}, {"\0ok", 3, 1}, {"no", 2, 0}};
 	int fds[] = {STDIN_FILENO};
 	size_t before = count_fds();
 
@@ -136,7 +138,8 @@ static void connect_more_descriptors_than_one_are_closed(void **state)
 {
 	struct ends *ends = *state;
 	struct error err;
-	int fds[] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO, STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
+	int fds[] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO,
+		     STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
 	size_t before = count_fds();
 
 	answer(ends, "no thanks", 9, fds, 3);

@@ -83,7 +83,8 @@ static void progress_is_a_line(void **state)
 	event_progress("reading %d files\nof \"it\" \x80", 3);
 	event = next_line(*fd, &len);
 	assert_string_equal(js_str(event, "event", ""), "progress");
-	assert_string_equal(js_str(event, "text", ""), "reading 3 files\nof \"it\" \xef\xbf\xbd");
+	assert_string_equal(js_str(event, "text", ""),
+			    "reading 3 files\nof \"it\" \xef\xbf\xbd");
 }
 
 static void send_sets_the_event_and_keeps_the_rest(void **state)

@@ -50,12 +50,15 @@ static void holds(int fd, const char *wanted)
 	secret_wipe(secret);
 }
 
-/* ---- env: ---------------------------------------------------------------------------------------------- */
+/* ---- env:
+ * ----------------------------------------------------------------------------------------------
+ */
 
 static void adopted_variable_leaves_the_environment(void **state)
 {
-	char plain[] = "PLAIN=stays", key[] = "OPENAI_API_KEY=sk-one", twice[] = "OPENAI_API_KEY=sk-two",
-	     mine[] = "MY_KEY=sk-mine", none[] = "GH_TOKEN=", longer[] = "OPENAI_API_KEY_2=other";
+	char plain[] = "PLAIN=stays", key[] = "OPENAI_API_KEY=sk-one",
+	     twice[] = "OPENAI_API_KEY=sk-two", mine[] = "MY_KEY=sk-mine",
+	     none[] = "GH_TOKEN=", longer[] = "OPENAI_API_KEY_2=other";
 	char *envp[] = {plain, key, mine, twice, none, longer, NULL};
 	struct error err;
 	int fd;
@@ -92,7 +95,8 @@ static void adopted_variable_leaves_the_environment(void **state)
 static void adopted_variable_leaves_proc_environ(void **state)
 {
 	static const char program[] = "/proc/self/exe";
-	char key[] = "ANTHROPIC_API_KEY=sk-planted-in-the-environment", plain[] = "PLAIN=stays", name[] = "adopt-child";
+	char key[] = "ANTHROPIC_API_KEY=sk-planted-in-the-environment", plain[] = "PLAIN=stays",
+	     name[] = "adopt-child";
 	char *const argv[] = {name, NULL}, *const env[] = {key, plain, NULL};
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	int out[2], status;
@@ -132,7 +136,8 @@ static int adopt_child(char **envp)
 	return fd_write_all(STDOUT_FILENO, text.data, text.len) < 0;
 }
 
-/* ---- file:, credential: --------------------------------------------------------------------------------- */
+/* ---- file:, credential:
+ * --------------------------------------------------------------------------------- */
 
 static void file_private_is_opened_not_read(void **state)
 {
@@ -215,7 +220,8 @@ static void credential_is_a_name_in_the_directory(void **state)
 
 	(void)state;
 	unsetenv("CREDENTIALS_DIRECTORY");
-	refused("credential", "push-token", "CREDENTIALS_DIRECTORY", "LoadCredential=push-token");
+	refused("credential", "push-token", "CREDENTIALS_DIRECTORY",
+		"LoadCredential=push-token");
 	setenv("CREDENTIALS_DIRECTORY", dir, 1);
 	holds(secret_open("credential:push-token", &err), "tok");
 	refused("credential", "open-token", "by others", "");
@@ -226,12 +232,15 @@ static void credential_is_a_name_in_the_directory(void **state)
 	unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-/* ---- command: ------------------------------------------------------------------------------------------- */
+/* ---- command:
+ * -------------------------------------------------------------------------------------------
+ */
 
 static void command_output_is_sealed_and_kept(void **state)
 {
 	char *count AUTO_FREE = mem_printf("%s/count", dir);
-	char *source AUTO_FREE = mem_printf("command:/bin/sh -c 'echo x >>%s; echo \"a  key\"; env'", count);
+	char *source AUTO_FREE =
+	    mem_printf("command:/bin/sh -c 'echo x >>%s; echo \"a  key\"; env'", count);
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	struct error err;
 	struct stat st;
@@ -280,7 +289,8 @@ static void command_failures_are_told_apart(void **state)
 
 static void source_malformed_is_refused_and_not_shown(void **state)
 {
-	static const char *const sources[] = {"sk-planted-key", "", "env", "command:", "command:'open", "File:/x"};
+	static const char *const sources[] = {
+	    "sk-planted-key", "", "env", "command:", "command:'open", "File:/x"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
@@ -292,7 +302,8 @@ static void source_malformed_is_refused_and_not_shown(void **state)
 	}
 }
 
-/* ---- in the row that owns it ---------------------------------------------------------------------------- */
+/* ---- in the row that owns it
+ * ---------------------------------------------------------------------------- */
 
 static void take_strips_one_newline_and_closes(void **state)
 {
@@ -370,7 +381,7 @@ static void take_memory_is_out_of_reach(void **state)
 		fclose(maps);
 	assert_non_null(strstr(flags, " dd")); /* do not dump */
 	assert_non_null(strstr(flags, " wf")); /* wipe on fork */
-#ifndef AGENT_SANITIZED /* the sanitizers make mlock do nothing */
+#ifndef AGENT_SANITIZED			       /* the sanitizers make mlock do nothing */
 	assert_non_null(strstr(flags, " lo"));
 #endif
 	pid = fork();

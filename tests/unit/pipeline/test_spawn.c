@@ -1,7 +1,7 @@
 /*
- * Starting processes: what a child gets, what it does not, how failures are told, how it ends. The test
- * installs itself under the programs' names in a directory of its own and, started under such a name,
- * says what it sees.
+ * Starting processes: what a child gets, what it does not, how failures are told, how it ends.
+ * The test installs itself under the programs' names in a directory of its own and, started
+ * under such a name, says what it sees.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@
 
 #define HERE "SPAWN_TEST_DIR" /* environment of the test itself: where it is installed */
 
-/* ---- as a child ------------------------------------------------------------------------------------ */
+/* ---- as a child
+ * ------------------------------------------------------------------------------------ */
 
 static struct json *list_fds(void)
 {
@@ -76,7 +77,8 @@ static void add_contents(struct json *facts, int fd, const char *key)
 
 static int inspect(int argc, char **argv)
 {
-	struct json *facts AUTO_JSON = js_object_new(), *words = js_array_new(), *env = js_array_new();
+	struct json *facts AUTO_JSON = js_object_new(), *words = js_array_new(),
+			   *env = js_array_new();
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	char cwd[256];
 	mode_t mask = umask(0);
@@ -102,7 +104,8 @@ static int inspect(int argc, char **argv)
 	add_contents(facts, FD_CHANGES, "ten");
 	strbuf_init(&text, STRBUF_MAX);
 	js_format(facts, &text);
-	return fd_write_all(fcntl(FD_CONTROL, F_GETFD) < 0 ? STDOUT_FILENO : FD_CONTROL, text.data, text.len);
+	return fd_write_all(fcntl(FD_CONTROL, F_GETFD) < 0 ? STDOUT_FILENO : FD_CONTROL,
+			    text.data, text.len);
 }
 
 /* Holds FD_OUT together with a child of its own until somebody kills both. */
@@ -115,7 +118,8 @@ static int linger(void)
 		pause();
 }
 
-/* ---- helpers ----------------------------------------------------------------------------------------- */
+/* ---- helpers
+ * ----------------------------------------------------------------------------------------- */
 
 struct place {
 	const char *dir;
@@ -155,10 +159,15 @@ static void list_is(const struct json *list, const char *wanted)
 	assert_string_equal(text.data, wanted);
 }
 
-#define CHILD_NONE {0, -1, -1, -1}
+#define CHILD_NONE                                                                             \
+	{                                                                                      \
+		0, -1, -1, -1                                                                  \
+	}
 #define AUTO_CHILD __attribute__((cleanup(spawn_release)))
 
-/* ---- stages ------------------------------------------------------------------------------------------- */
+/* ---- stages
+ * -------------------------------------------------------------------------------------------
+ */
 
 static void stage_gets_exactly_what_its_row_lists(void **state)
 {
@@ -199,18 +208,21 @@ static void stage_descriptors_may_cross(void **state)
 	struct child child AUTO_CHILD = CHILD_NONE;
 	struct json *facts AUTO_JSON = NULL;
 	struct error err;
-	int five = fd_memfd_sealed("five", "for five", 8), ten = fd_memfd_sealed("ten", "for ten", 7);
+	int five = fd_memfd_sealed("five", "for five", 8),
+	    ten = fd_memfd_sealed("ten", "for ten", 7);
 
 	(void)state;
-	/* the source of one stands where the other must go, and the job's number is taken as well */
+	/* the source of one stands where the other must go, and the job's number is taken as
+	 * well */
 	assert_int_equal(dup2(five, 110), 110);
 	assert_int_equal(dup2(ten, 105), 105);
 	assert_int_equal(dup2(110, FD_CHANGES), FD_CHANGES);
 	assert_int_equal(dup2(105, FD_OUT), FD_OUT);
-	assert_int_equal(spawn_stage(STAGE_MODEL, "{}", 2,
-				     (struct spawn_fd[]){{FD_OUT, FD_CHANGES}, {FD_CHANGES, FD_OUT}}, 2, &child,
-				     &err),
-			 0);
+	assert_int_equal(
+	    spawn_stage(STAGE_MODEL, "{}", 2,
+			(struct spawn_fd[]){{FD_OUT, FD_CHANGES}, {FD_CHANGES, FD_OUT}}, 2,
+			&child, &err),
+	    0);
 	close(FD_CHANGES);
 	close(FD_OUT);
 	close(105);
@@ -247,7 +259,9 @@ static void stage_wrong_descriptors_are_refused(void **state)
 		struct child child AUTO_CHILD = CHILD_NONE;
 		struct error err = {.kind = ERROR_NONE};
 
-		assert_int_equal(spawn_stage(STAGE_BASE, "{}", 2, cases[i].fds, 2, &child, &err), ERROR_FAILED);
+		assert_int_equal(
+		    spawn_stage(STAGE_BASE, "{}", 2, cases[i].fds, 2, &child, &err),
+		    ERROR_FAILED);
 		assert_non_null(strstr(err.message, cases[i].words));
 		assert_int_equal(child.pid, 0);
 	}
@@ -260,8 +274,9 @@ static void stage_closed_descriptor_is_an_error(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(
-	    spawn_stage(STAGE_BASE, "{}", 2, (struct spawn_fd[]){{FD_OUT, 900}}, 1, &child, &err), ERROR_FAILED);
+	assert_int_equal(spawn_stage(STAGE_BASE, "{}", 2, (struct spawn_fd[]){{FD_OUT, 900}}, 1,
+				     &child, &err),
+			 ERROR_FAILED);
 	assert_non_null(strstr(err.message, "descriptors"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
@@ -273,7 +288,8 @@ static void stage_missing_program_says_what_to_do(void **state)
 	size_t before = count_fds();
 
 	(void)state;
-	assert_int_equal(spawn_stage(STAGE_PUBLISH, "{}", 2, NULL, 0, &child, &err), ERROR_FAILED);
+	assert_int_equal(spawn_stage(STAGE_PUBLISH, "{}", 2, NULL, 0, &child, &err),
+			 ERROR_FAILED);
 	assert_non_null(strstr(err.message, "agent-publish"));
 	assert_true(err.next[0]);
 	assert_int_equal(count_fds(), before);
@@ -304,7 +320,9 @@ static void jail_row_gets_no_control_and_no_job(void **state)
 	assert_int_equal(child.control, -1);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------- */
+/* ---- ends
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool at_end(int fd)
 {
@@ -323,8 +341,9 @@ static void release_ends_the_child_and_its_children(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(held, O_CLOEXEC), 0);
-	assert_int_equal(
-	    spawn_stage(STAGE_EDIT, "{}", 2, (struct spawn_fd[]){{FD_OUT, held[1]}}, 1, &child, &err), 0);
+	assert_int_equal(spawn_stage(STAGE_EDIT, "{}", 2,
+				     (struct spawn_fd[]){{FD_OUT, held[1]}}, 1, &child, &err),
+			 0);
 	close(held[1]);
 	assert_int_equal(read(child.stderr_fd, text, sizeof(text)), 5);
 	spawn_release(&child);
@@ -381,7 +400,8 @@ static void child_ends_with_its_parent(void **state)
 	assert_int_equal(kill((pid_t)strtol(text, NULL, 10), 0), -1);
 }
 
-/* ---- programs outside ------------------------------------------------------------------------------------- */
+/* ---- programs outside
+ * ------------------------------------------------------------------------------------- */
 
 static struct json *outside(const char *const *argv, const char *const *env, uid_t uid)
 {
@@ -403,8 +423,8 @@ static void outside_has_the_given_environment_alone(void **state)
 	struct place *place = *state;
 	char *path AUTO_FREE = mem_printf("PATH=relative::/nonexistent:%s", place->dir);
 	struct json *facts AUTO_JSON =
-	    outside((const char *const[]){"inspect", "x y", NULL}, (const char *const[]){path, "A=b", NULL},
-		    (uid_t)-1);
+	    outside((const char *const[]){"inspect", "x y", NULL},
+		    (const char *const[]){path, "A=b", NULL}, (uid_t)-1);
 
 	list_is(js_get(facts, "fds"), "0 1 2");
 	list_is(js_get(facts, "argv"), "inspect x y");
@@ -425,7 +445,8 @@ static void outside_runs_scripts(void **state)
 
 static void outside_missing_program_is_said(void **state)
 {
-	static const char *const names[] = {"no-such-program", "/nonexistent/program", "script"};
+	static const char *const names[] = {"no-such-program", "/nonexistent/program",
+					    "script"};
 	static const char *const env[] = {"PATH=/nonexistent::.", NULL};
 
 	(void)state;
@@ -434,7 +455,8 @@ static void outside_missing_program_is_said(void **state)
 		struct error err;
 		const char *const argv[] = {names[i], NULL};
 
-		assert_int_equal(spawn_outside(argv, env, 0, 1, 2, (uid_t)-1, &child, &err), ERROR_FAILED);
+		assert_int_equal(spawn_outside(argv, env, 0, 1, 2, (uid_t)-1, &child, &err),
+				 ERROR_FAILED);
 		assert_non_null(strstr(err.message, names[i]));
 	}
 }
@@ -458,7 +480,9 @@ static void program_dir_is_where_we_are(void **state)
 	assert_string_equal(spawn_program_dir(&err), place->dir);
 }
 
-/* ---- main --------------------------------------------------------------------------------------------- */
+/* ---- main
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static int copy_self(const char *dir, const char *name, mode_t mode)
 {
@@ -481,7 +505,8 @@ static int copy_self(const char *dir, const char *name, mode_t mode)
 
 static int install(const char *program)
 {
-	static const char *const names[] = {"agent-apply", "agent-jail", "agent-model", "inspect", "test_spawn"};
+	static const char *const names[] = {"agent-apply", "agent-jail", "agent-model",
+					    "inspect", "test_spawn"};
 	char dir[] = "/tmp/spawn-XXXXXX";
 	char *const argv[] = {mem_strdup(program), NULL};
 	int fd AUTO_FD = -1;
@@ -491,7 +516,8 @@ static int install(const char *program)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (copy_self(dir, names[i], 0755) < 0)
 			return 1;
-	if (copy_self(dir, "agent-test", 0644) < 0 || setenv(HERE, dir, 1) < 0 || chdir(dir) < 0)
+	if (copy_self(dir, "agent-test", 0644) < 0 || setenv(HERE, dir, 1) < 0 ||
+	    chdir(dir) < 0)
 		return 1;
 	fd = open("script", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 	if (fd < 0 || dprintf(fd, "#!/bin/sh\necho '{\"script\":true}'\n") < 0)

@@ -1,6 +1,7 @@
 /*
- * The life of a stage: the test runs itself again under a row's name, with descriptors as the supervisor
- * arranges them, and looks at status, words and events. What a stage may do is tests/wall/stages.py's.
+ * The life of a stage: the test runs itself again under a row's name, with descriptors as the
+ * supervisor arranges them, and looks at status, words and events. What a stage may do is
+ * tests/wall/stages.py's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,8 @@
 #include "pipeline/fds.h"
 #include "pipeline/stage.h"
 
-/* ---- as a stage -------------------------------------------------------------------------------------- */
+/* ---- as a stage
+ * -------------------------------------------------------------------------------------- */
 
 static int run(struct stage *stage, struct error *err)
 {
@@ -36,7 +38,8 @@ static int run(struct stage *stage, struct error *err)
 	js_set_str(facts, "row", stage->row->name);
 	js_set_str(facts, "repo", stage_path(stage, "repo"));
 	js_set_str(facts, "none", stage_path(stage, "none"));
-	js_set_bool(facts, "passwd", access("/etc/passwd", F_OK) == 0 && open("/etc/passwd", O_RDONLY) >= 0);
+	js_set_bool(facts, "passwd",
+		    access("/etc/passwd", F_OK) == 0 && open("/etc/passwd", O_RDONLY) >= 0);
 	event_send("result", facts);
 	if (strcmp(what, "refuse") == 0) {
 		error_set(err, ERROR_NO, "refused");
@@ -54,16 +57,18 @@ static int prestart(struct stage *stage, struct error *err)
 	if (js_bool(stage->job, "no-jail", false))
 		return error_set(err, ERROR_FAILED, "no jail today");
 	/* still with power */
-	return access("/proc/self/status", R_OK) == 0 && open("/proc/self/status", O_RDONLY | O_CLOEXEC) >= 0
+	return access("/proc/self/status", R_OK) == 0 &&
+		       open("/proc/self/status", O_RDONLY | O_CLOEXEC) >= 0
 		   ? 0
 		   : ERROR_FAILED;
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------------ */
+/* ---- helpers
+ * ------------------------------------------------------------------------------------------ */
 
 struct outcome {
 	int status;
-	char words[2000]; /* descriptor 2 */
+	char words[2000];    /* descriptor 2 */
 	struct json *events; /* owned */
 };
 
@@ -102,14 +107,16 @@ static void read_events(struct outcome *outcome, int fd)
 	assert_int_equal(fd_read_all(fd, &text), 0);
 	outcome->events = js_array_new();
 	for (line = text.data; (end = strchr(line, '\n')); line = end + 1)
-		js_push(outcome->events, js_parse(line, (size_t)(end - line), 1 << 16, "event", &err));
+		js_push(outcome->events,
+			js_parse(line, (size_t)(end - line), 1 << 16, "event", &err));
 }
 
 static struct outcome stage_with(const char *program, const char *mode, const char *job)
 {
 	struct outcome outcome;
 	char *const argv[] = {mem_strdup(program), mode ? mem_strdup(mode) : NULL, NULL};
-	int control[2], words[2], status, job_fd AUTO_FD = fd_memfd_sealed("job", job, strlen(job));
+	int control[2], words[2], status,
+	    job_fd AUTO_FD = fd_memfd_sealed("job", job, strlen(job));
 	ssize_t n;
 	pid_t pid;
 
@@ -141,12 +148,15 @@ static struct json *event_named(const struct outcome *outcome, const char *name)
 	return NULL;
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------------- */
+/* ---- tests
+ * ----------------------------------------------------------------------------------------------
+ */
 
 static void stage_runs_by_its_row(void **state)
 {
 	struct outcome outcome AUTO_OUTCOME =
-	    stage_with("/somewhere/agent-apply", "base", "{\"paths\":{\"repo\":\"/tmp\",\"list\":[\"/x\"]}}");
+	    stage_with("/somewhere/agent-apply", "base",
+		       "{\"paths\":{\"repo\":\"/tmp\",\"list\":[\"/x\"]}}");
 	const struct json *result = event_named(&outcome, "result");
 
 	(void)state;
@@ -161,7 +171,8 @@ static void stage_runs_by_its_row(void **state)
 
 static void stage_error_is_told_three_ways(void **state)
 {
-	struct outcome outcome AUTO_OUTCOME = stage_with("agent-apply", "base", "{\"do\":\"refuse\"}");
+	struct outcome outcome AUTO_OUTCOME =
+	    stage_with("agent-apply", "base", "{\"do\":\"refuse\"}");
 	const struct json *error = event_named(&outcome, "error");
 
 	(void)state;
@@ -174,7 +185,8 @@ static void stage_error_is_told_three_ways(void **state)
 
 static void stage_error_without_words_keeps_its_kind(void **state)
 {
-	struct outcome outcome AUTO_OUTCOME = stage_with("agent-apply", "base", "{\"do\":\"silent\"}");
+	struct outcome outcome AUTO_OUTCOME =
+	    stage_with("agent-apply", "base", "{\"do\":\"silent\"}");
 
 	(void)state;
 	assert_int_equal(outcome.status, EXIT_LATER);
@@ -183,7 +195,8 @@ static void stage_error_without_words_keeps_its_kind(void **state)
 
 static void stage_abort_is_a_signal(void **state)
 {
-	struct outcome outcome AUTO_OUTCOME = stage_with("agent-apply", "base", "{\"do\":\"abort\"}");
+	struct outcome outcome AUTO_OUTCOME =
+	    stage_with("agent-apply", "base", "{\"do\":\"abort\"}");
 
 	(void)state;
 	assert_int_equal(outcome.status, -SIGABRT);
@@ -201,10 +214,12 @@ static void stage_bad_job_is_125_before_it_ran(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
-		struct outcome outcome AUTO_OUTCOME = stage_with("agent-apply", "base", jobs[i]);
+		struct outcome outcome AUTO_OUTCOME =
+		    stage_with("agent-apply", "base", jobs[i]);
 
 		assert_int_equal(outcome.status, EXIT_ISOLATION);
-		assert_int_equal(js_int(event_named(&outcome, "error"), "kind", 0), ERROR_ISOLATION);
+		assert_int_equal(js_int(event_named(&outcome, "error"), "kind", 0),
+				 ERROR_ISOLATION);
 		assert_null(event_named(&outcome, "result"));
 		assert_true(outcome.words[0]);
 	}
@@ -212,7 +227,8 @@ static void stage_bad_job_is_125_before_it_ran(void **state)
 
 static void stage_failed_prestart_is_125(void **state)
 {
-	struct outcome outcome AUTO_OUTCOME = stage_with("agent-test", NULL, "{\"no-jail\":true}");
+	struct outcome outcome AUTO_OUTCOME =
+	    stage_with("agent-test", NULL, "{\"no-jail\":true}");
 	struct outcome fine AUTO_OUTCOME = stage_with("agent-test", NULL, "{}");
 
 	(void)state;
@@ -224,13 +240,15 @@ static void stage_failed_prestart_is_125(void **state)
 
 static void stage_unknown_words_are_125(void **state)
 {
-	static const char *const words[][2] = {{"agent-apply", NULL},  {"agent-apply", "push"}, {"agent-model", "x"},
-					       {"agent", NULL},	       {"agent-jail", NULL},	{"agent-", NULL},
-					       {"agent-apply", ""},    {"agent-apply/", "base"}};
+	static const char *const words[][2] = {{"agent-apply", NULL}, {"agent-apply", "push"},
+					       {"agent-model", "x"},  {"agent", NULL},
+					       {"agent-jail", NULL},  {"agent-", NULL},
+					       {"agent-apply", ""},   {"agent-apply/", "base"}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		struct outcome outcome AUTO_OUTCOME = stage_with(words[i][0], words[i][1], "{}");
+		struct outcome outcome AUTO_OUTCOME =
+		    stage_with(words[i][0], words[i][1], "{}");
 
 		assert_int_equal(outcome.status, EXIT_ISOLATION);
 		assert_true(outcome.words[0]);

@@ -12,8 +12,8 @@
 #include "pipeline/fds.h"
 #include "pipeline/stages.h"
 
-#define EACH_ROW(row)                                                                              \
-	for (const struct stage_row *row = stage_row((enum stage_id)0);                            \
+#define EACH_ROW(row)                                                                          \
+	for (const struct stage_row *row = stage_row((enum stage_id)0);                        \
 	     row < stage_row((enum stage_id)0) + STAGE_COUNT; row++)
 
 static bool has_fd(const struct stage_row *row, int fd)
@@ -112,7 +112,8 @@ static void untrusted_code_is_in_the_jail_alone(void **state)
 
 static void no_row_writes_the_repository(void **state)
 {
-	static const char *const of_the_user[] = {"{repo}", "{common}", "{workdir}", "{alternates}"};
+	static const char *const of_the_user[] = {"{repo}", "{common}", "{workdir}",
+						  "{alternates}"};
 
 	(void)state;
 	EACH_ROW(row)
@@ -178,7 +179,8 @@ static void execution_is_the_launchers_alone(void **state)
 				assert_int_equal(row->filter, FILTER_LAUNCHER);
 		if (row->filter == FILTER_QUIET || row->filter == FILTER_PUMP)
 			assert_true(!row->children[0] ||
-				    (row->starts_jail && strcmp(row->children[0], "agent-jail") == 0 &&
+				    (row->starts_jail &&
+				     strcmp(row->children[0], "agent-jail") == 0 &&
 				     !row->children[1]));
 	}
 }
@@ -231,7 +233,8 @@ static void paths_are_absolute_or_of_the_job(void **state)
 			size_t len = strlen(path->name);
 
 			assert_true(len > 1);
-			assert_true(path->name[0] == '/' || (path->name[0] == '{' && path->name[len - 1] == '}'));
+			assert_true(path->name[0] == '/' ||
+				    (path->name[0] == '{' && path->name[len - 1] == '}'));
 			assert_null(strstr(path->name, ".."));
 		}
 	}
