@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gitops/attr.h"
+#include "gitops/edit_internal.h"
 #include "gitops/edit_lines.h"
-#include "gitops/edit_near.h"
 #include "gitops/pathpolicy.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/mem.h"
@@ -16,8 +17,7 @@
 /* A rewrite that keeps less than 40 % of at least this many lines is refused once. */
 #define SHRINK_LINES 30
 
-static const char bom[] = "\xEF\xBB\xBF";
-#define BOM_LEN ((size_t)3)
+static const char bom[] = EDIT_BOM;
 
 /* ---- lists --------------------------------------------------------------------------------------------- */
 
@@ -75,24 +75,8 @@ const char *edit_code_text(enum edit_code code)
 	return (size_t)code < ARRAY_LEN(names) ? names[code] : "?";
 }
 
-/* Everything that one edit works with. */
-struct job {
-	struct view *view;
-	const struct edit *edit;
-	struct edit_result *result;
-	struct error *err;    /* for failures of the repository */
-	char path[256];       /* the path as it is shown */
-	struct view_stat st;
-	struct strbuf data;   /* the file's bytes */
-	struct strbuf old;    /* what to find: in the file's encoding, LF only */
-	struct strbuf text;   /* the new text, the same way */
-	bool has_bom;
-};
-
 /* Sets the outcome and its message. Returns 0: it was decided. */
-static int decide(struct job *job, enum edit_code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int decide(struct job *job, enum edit_code code, const char *format, ...)
+int edit_decide(struct edit_job *job, enum edit_code code, const char *format, ...)
 {
 	va_list args;
 
@@ -109,17 +93,34 @@ static int decide(struct job *job, enum edit_code code, const char *format, ...)
 }
 
 /* A refusal of the view becomes an outcome; a failure stays a failure. */
-static int decide_error(struct job *job, int rc, enum edit_code code)
+int edit_decide_error(struct edit_job *job, int rc, enum edit_code code)
 {
 	if (rc != ERROR_NO)
 		return rc;
-	return decide(job, code, "%s", job->err->message);
+	return edit_decide(job, code, "%s", job->err->message);
 }
 
 /* ---- preparing -------------------------------------------------------------------------------------------- */
 
+/* What a filter driver (LFS) stores is not what a person sees: bytes written past it would be wrong. */
+static int check_filter(struct edit_job *job, const char *path)
+{
+	struct attr_facts facts;
+	char shown[128];
+	int rc = attr_of_view(job->view, path, &facts, job->err);
+
+	if (rc < 0)
+		return edit_decide_error(job, rc, EDIT_PATH);
+	if (!facts.filter[0])
+		return 0;
+	text_escape(shown, sizeof(shown), facts.filter, strlen(facts.filter));
+	return edit_decide(job, EDIT_MODE,
+		      "'%s' is stored through the filter '%s' (.gitattributes), which does not run here", path,
+		      shown);
+}
+
 /* Looks at the path; 0 with result->code EDIT_OK to go on. must: a regular file has to be there. */
-static int look(struct job *job, bool must)
+int edit_look(struct edit_job *job, bool must)
 {
 	const char *path = job->edit->path;
 	int rc = path_check(path, strlen(path), job->err);
@@ -127,31 +128,33 @@ static int look(struct job *job, bool must)
 	if (rc == 0)
 		rc = view_stat(job->view, path, &job->st, job->err);
 	if (rc < 0)
-		return decide_error(job, rc, EDIT_PATH);
+		return edit_decide_error(job, rc, EDIT_PATH);
 	switch (job->st.kind) {
 	case VIEW_NONE:
-		return must ? decide(job, EDIT_MISSING_FILE, "there is no file '%s'", job->path) : 0;
+		if (must)
+			return edit_decide(job, EDIT_MISSING_FILE, "there is no file '%s'", job->path);
+		break;
 	case VIEW_DIR:
-		return decide(job, EDIT_MODE, "'%s' is a directory, not a file", job->path);
+		return edit_decide(job, EDIT_MODE, "'%s' is a directory, not a file", job->path);
 	case VIEW_LINK:
-		return decide(job, EDIT_MODE, "'%s' is a symbolic link; links are not changed or followed",
+		return edit_decide(job, EDIT_MODE, "'%s' is a symbolic link; links are not changed or followed",
 			      job->path);
 	case VIEW_SUBMODULE:
-		return decide(job, EDIT_MODE, "'%s' is a submodule and cannot be changed", job->path);
+		return edit_decide(job, EDIT_MODE, "'%s' is a submodule and cannot be changed", job->path);
 	case VIEW_FILE:
 	case VIEW_EXEC:
 		break;
 	}
-	return 0;
+	return job->edit->op == EDIT_DELETE ? 0 : check_filter(job, path);
 }
 
-static int load(struct job *job)
+int edit_load(struct edit_job *job)
 {
 	int rc = view_read(job->view, job->edit->path, &job->data, job->err);
 
 	if (rc < 0)
-		return decide_error(job, rc, EDIT_LIMIT);
-	job->has_bom = job->data.len >= BOM_LEN && memcmp(job->data.data, bom, BOM_LEN) == 0;
+		return edit_decide_error(job, rc, EDIT_LIMIT);
+	job->has_bom = job->data.len >= EDIT_BOM_LEN && memcmp(job->data.data, bom, EDIT_BOM_LEN) == 0;
 	return 0;
 }
 
@@ -170,7 +173,7 @@ static bool to_latin1(const char *text, size_t len, struct strbuf *out)
 }
 
 /* Text of the edit in the file's encoding, without byte-order mark, with LF only. */
-static bool convert(const struct job *job, const char *text, size_t len, struct strbuf *out)
+bool edit_convert(const struct edit_job *job, const char *text, size_t len, struct strbuf *out)
 {
 	AUTO_STRBUF struct strbuf latin1 = STRBUF_NONE;
 
@@ -185,16 +188,16 @@ static bool convert(const struct job *job, const char *text, size_t len, struct 
 	} else if (!text_is_utf8(text, len)) {
 		return false;
 	}
-	if (job->has_bom && len >= BOM_LEN && memcmp(text, bom, BOM_LEN) == 0) {
-		text += BOM_LEN;
-		len -= BOM_LEN;
+	if (job->has_bom && len >= EDIT_BOM_LEN && memcmp(text, bom, EDIT_BOM_LEN) == 0) {
+		text += EDIT_BOM_LEN;
+		len -= EDIT_BOM_LEN;
 	}
 	lines_normalise(text, len, out);
 	return true;
 }
 
 /* A comment that stands for code that was left out: "// ... rest unchanged". */
-static bool is_elision(const struct line *line)
+bool edit_is_elision(const struct line *line)
 {
 	static const char *const openers[] = {"//", "#", "/*", "<!--", "--", ";", "%", "*"};
 	static const char *const words[] = {"existing", "rest of", "remain", "unchanged", "same as",
@@ -224,42 +227,42 @@ static bool is_elision(const struct line *line)
 }
 
 /* Whether the new text leaves something out that the file does not leave out in the same words. */
-static bool elides(const struct job *job, const struct strbuf *text)
+bool edit_elides(const struct edit_job *job, const struct strbuf *text)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
 
 	lines_split(text->data, text->len, true, &lines);
 	for (size_t i = 0; i < lines.len; i++) {
 		const struct line *line = &lines.items[i];
-		if (is_elision(line) &&
+		if (edit_is_elision(line) &&
 		    !memmem(job->data.data, job->data.len, line->text, line->len))
 			return true;
 	}
 	return false;
 }
 
-static int decide_elision(struct job *job)
+int edit_decide_elision(struct edit_job *job)
 {
-	return decide(job, EDIT_ELLIPSIS,
+	return edit_decide(job, EDIT_ELLIPSIS,
 		      "the new text leaves something out with '...'; write out every line that belongs there");
 }
 
 /* Puts the new bytes; the last step of every edit that writes. */
-static int put(struct job *job, enum view_kind kind, const struct strbuf *bytes)
+int edit_put(struct edit_job *job, enum view_kind kind, const struct strbuf *bytes)
 {
 	const char *path = job->edit->path;
 	int rc = bytes->full ? error_set(job->err, ERROR_NO, "'%s' would be too big", path)
 			     : view_fits(job->view, path, bytes->len, job->err);
 
 	if (rc < 0)
-		return decide_error(job, rc, EDIT_LIMIT);
+		return edit_decide_error(job, rc, EDIT_LIMIT);
 	rc = view_put(job->view, path, kind, bytes->data, bytes->len, job->err);
-	return rc < 0 ? decide_error(job, rc, EDIT_PATH) : 0;
+	return rc < 0 ? edit_decide_error(job, rc, EDIT_PATH) : 0;
 }
 
 /* ---- write ------------------------------------------------------------------------------------------------ */
 
-static size_t count_lines(const char *data, size_t len)
+size_t edit_count_lines(const char *data, size_t len)
 {
 	size_t count = 0;
 
@@ -270,15 +273,15 @@ static size_t count_lines(const char *data, size_t len)
 
 static bool shrinks(const struct strbuf *before, size_t len, const char *text)
 {
-	size_t old_lines = count_lines(before->data, before->len);
+	size_t old_lines = edit_count_lines(before->data, before->len);
 
 	return old_lines >= SHRINK_LINES && len * 10 < before->len * 4 &&
-	       count_lines(text, len) * 10 < old_lines * 4;
+	       edit_count_lines(text, len) * 10 < old_lines * 4;
 }
 
 /* The bytes of a rewrite: the old file's line ends, encoding and byte-order mark go on where the new
  * text, which came as UTF-8 with LF, does not say otherwise. */
-static int rewrite_bytes(struct job *job, struct strbuf *out)
+static int rewrite_bytes(struct edit_job *job, struct strbuf *out)
 {
 	const struct edit *edit = job->edit;
 	const struct strbuf *before = &job->data;
@@ -289,11 +292,11 @@ static int rewrite_bytes(struct job *job, struct strbuf *out)
 		strbuf_add(out, edit->text ? edit->text : "", edit->text_len);
 		return 0;
 	}
-	if (!convert(job, edit->text, edit->text_len, &job->text))
-		return decide(job, EDIT_ENCODING,
+	if (!edit_convert(job, edit->text, edit->text_len, &job->text))
+		return edit_decide(job, EDIT_ENCODING,
 			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
 			      job->path);
-	size_t skip = job->has_bom ? BOM_LEN : 0;
+	size_t skip = job->has_bom ? EDIT_BOM_LEN : 0;
 	AUTO_LINES struct lines lines = {NULL, 0};
 	lines_split(before->data + skip, before->len - skip, true, &lines);
 	strbuf_add(out, bom, skip);
@@ -304,262 +307,52 @@ static int rewrite_bytes(struct job *job, struct strbuf *out)
 	return 0;
 }
 
-static enum view_kind write_kind(const struct job *job, enum view_kind before)
+static enum view_kind write_kind(const struct edit_job *job, enum view_kind before)
 {
 	if (job->edit->mode)
 		return view_kind_of_mode((unsigned)job->edit->mode);
 	return before == VIEW_EXEC ? VIEW_EXEC : VIEW_FILE;
 }
 
-static int do_write(struct job *job)
+static int do_write(struct edit_job *job)
 {
 	const struct edit *edit = job->edit;
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
 	enum view_kind before = VIEW_NONE;
-	int rc = look(job, false);
+	int rc = edit_look(job, false);
 
 	if (rc < 0 || job->result->code)
 		return rc;
 	bool exists = job->st.kind != VIEW_NONE;
 	before = job->st.kind;
 	if (exists && edit->create)
-		return decide(job, EDIT_EXISTS, "'%s' exists already; edit it instead", job->path);
+		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; edit it instead", job->path);
 	if (!exists && (rc = view_base_kind(job->view, edit->path, &before, job->err)) < 0)
 		return rc;
-	if (exists && ((rc = load(job)) < 0 || job->result->code))
+	if (exists && ((rc = edit_load(job)) < 0 || job->result->code))
 		return rc;
 	if (exists && shrinks(&job->data, edit->text_len, edit->text))
-		return decide(job, EDIT_SHRINK,
+		return edit_decide(job, EDIT_SHRINK,
 			      "the new content has %zu lines where '%s' has %zu. Write the whole file, or use edit "
 			      "for a part of it. If most of it is really to go, delete the file and write it again",
-			      count_lines(edit->text, edit->text_len), job->path,
-			      count_lines(job->data.data, job->data.len));
+			      edit_count_lines(edit->text, edit->text_len), job->path,
+			      edit_count_lines(job->data.data, job->data.len));
 	struct strbuf plain = {.data = edit->text, .len = edit->text_len};
-	if (elides(job, &plain))
-		return decide_elision(job);
+	if (edit_elides(job, &plain))
+		return edit_decide_elision(job);
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	if ((rc = rewrite_bytes(job, &bytes)) < 0 || job->result->code)
 		return rc;
 	enum view_kind kind = write_kind(job, before);
 	if (exists && kind == job->st.kind && bytes.len == job->data.len && !bytes.full &&
 	    memcmp(bytes.data, job->data.data, bytes.len) == 0)
-		return decide(job, EDIT_NOOP, "'%s' has exactly this content already", job->path);
-	if ((rc = put(job, kind, &bytes)) < 0 || job->result->code)
+		return edit_decide(job, EDIT_NOOP, "'%s' has exactly this content already", job->path);
+	if ((rc = edit_put(job, kind, &bytes)) < 0 || job->result->code)
 		return rc;
 	job->result->line = 1;
 	job->result->places = 1;
-	return decide(job, EDIT_OK, "%s '%s' (%zu lines)", exists ? "rewrote" : "created", job->path,
-		      count_lines(bytes.data, bytes.len));
-}
-
-/* ---- replace ----------------------------------------------------------------------------------------------- */
-
-/* Length of "   12<TAB>" at the start of a line; 0 when there is none. */
-static size_t number_prefix(const struct line *line, long *number)
-{
-	size_t pos = 0;
-
-	while (pos < line->len && line->text[pos] == ' ')
-		pos++;
-	size_t digits = pos;
-	*number = 0;
-	while (pos < line->len && pos - digits < 9 && line->text[pos] >= '0' && line->text[pos] <= '9')
-		*number = *number * 10 + (line->text[pos++] - '0');
-	return pos > digits && pos < line->len && line->text[pos] == '\t' ? pos + 1 : 0;
-}
-
-/* Takes line numbers, copied from a listing, off every line. False when not every line has one, or,
- * with consecutive, when they do not count up. */
-static bool strip_numbers(const struct strbuf *text, bool consecutive, struct strbuf *out)
-{
-	AUTO_LINES struct lines lines = {NULL, 0};
-	long last = 0;
-
-	lines_split(text->data, text->len, false, &lines);
-	for (size_t i = 0; i < lines.len; i++) {
-		long number;
-		size_t skip = number_prefix(&lines.items[i], &number);
-		if (!skip || (consecutive && i && number != last + 1))
-			return false;
-		last = number;
-		strbuf_add(out, lines.items[i].text + skip,
-			   lines.items[i].len - skip + lines.items[i].end);
-	}
-	return lines.len > 0;
-}
-
-/* The same edit without copied line numbers; true when old and text were changed. */
-static bool without_numbers(struct job *job)
-{
-	struct strbuf old, text;
-
-	strbuf_init(&old, STRBUF_MAX);
-	strbuf_init(&text, STRBUF_MAX);
-	if (!strip_numbers(&job->old, true, &old) ||
-	    (job->text.len && !strip_numbers(&job->text, false, &text))) {
-		strbuf_release(&old);
-		strbuf_release(&text);
-		return false;
-	}
-	strbuf_release(&job->old);
-	strbuf_release(&job->text);
-	job->old = old;
-	job->text = text;
-	return true;
-}
-
-static bool has_ellipsis_line(const struct strbuf *text)
-{
-	AUTO_LINES struct lines lines = {NULL, 0};
-
-	lines_split(text->data, text->len, false, &lines);
-	for (size_t i = 0; i < lines.len; i++) {
-		struct line rest = line_trim(&lines.items[i], NULL);
-		if ((rest.len == 3 && (!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
-		    is_elision(&lines.items[i]))
-			return true;
-	}
-	return false;
-}
-
-static bool only_blank(const struct strbuf *text)
-{
-	return strspn(text->data, " \t\n\r") >= text->len;
-}
-
-/* Nothing matched: say why, and what comes nearest. */
-static int decide_unmatched(struct job *job, const struct text_file *file)
-{
-	AUTO_STRBUF struct strbuf near = STRBUF_NONE;
-
-	if (has_ellipsis_line(&job->old))
-		return decide(job, EDIT_ELLIPSIS,
-			      "the text to find leaves something out with '...'; give the exact lines, fewer of them");
-	if (job->text.len && !only_blank(&job->text) &&
-	    memmem(file->norm, file->norm_len, job->text.data, job->text.len))
-		return decide(job, EDIT_ALREADY_APPLIED,
-			      "'%s' already has the new text and not the old one: nothing to do", job->path);
-	strbuf_init(&near, 3500);
-	near_describe(file, job->old.data, job->old.len, &near);
-	return decide(job, EDIT_NO_MATCH, "the text to find is not in '%s'; %s", job->path, near.data);
-}
-
-static int decide_ambiguous(struct job *job, const struct text_file *file,
-			    const struct places *places, long want)
-{
-	AUTO_STRBUF struct strbuf where = STRBUF_NONE;
-
-	strbuf_init(&where, 3500);
-	near_places(file, places, &where);
-	return decide(job, EDIT_AMBIGUOUS,
-		      "the text to find is at %zu places in '%s' and %ld %s asked for%s; add lines around it that make "
-		      "it unique, or give the count:\n%s",
-		      places->len, job->path, want, want == 1 ? "was" : "were",
-		      places->overlap ? " (they overlap)" : "", where.data);
-}
-
-/* A change of nothing but line ends: old and text as they are, byte for byte. */
-static int replace_line_ends(struct job *job)
-{
-	const struct edit *edit = job->edit;
-	const char *hit = memmem(job->data.data, job->data.len, edit->old, edit->old_len);
-	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
-
-	if (!hit)
-		return decide(job, EDIT_NO_MATCH, "'%s' does not have these line ends", job->path);
-	size_t at = (size_t)(hit - job->data.data), rest = at + edit->old_len;
-	if (memmem(hit + 1, job->data.len - at - 1, edit->old, edit->old_len))
-		return decide(job, EDIT_AMBIGUOUS, "these line ends are in '%s' more than once", job->path);
-	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
-	strbuf_add(&bytes, job->data.data, at);
-	strbuf_add(&bytes, edit->text, edit->text_len);
-	strbuf_add(&bytes, job->data.data + rest, job->data.len - rest);
-	int rc = put(job, job->st.kind, &bytes);
-	if (rc < 0 || job->result->code)
-		return rc;
-	job->result->line = count_lines(job->data.data, at + 1);
-	job->result->places = 1;
-	return decide(job, EDIT_OK, "changed line ends in '%s'", job->path);
-}
-
-static int finish_replace(struct job *job, const struct text_file *file, const struct places *places)
-{
-	static const char *const how[] = {"", ", not counting blanks at line ends",
-					  ", taking typographic quotes, dashes and blanks as plain ones",
-					  ", with the indentation mapped onto the file's"};
-	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
-
-	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
-	strbuf_add(&bytes, job->data.data, job->has_bom ? BOM_LEN : 0);
-	if (places_replace(file, places, job->old.data, job->old.len, job->text.data, job->text.len,
-			   &bytes) < 0)
-		return decide(job, EDIT_INDENT,
-			      "the text to find matches line %zu of '%s' with other indentation, and the new text has "
-			      "an indentation that cannot be mapped; use the file's own indentation",
-			      places->items[0].first + 1, job->path);
-	if (!bytes.full && bytes.len == job->data.len &&
-	    memcmp(bytes.data, job->data.data, bytes.len) == 0)
-		return decide(job, EDIT_NOOP, "the edit changes nothing in '%s'", job->path);
-	int rc = put(job, job->st.kind, &bytes);
-	if (rc < 0 || job->result->code)
-		return rc;
-	job->result->level = places->level;
-	job->result->line = places->items[0].first + 1;
-	job->result->places = places->len;
-	return decide(job, EDIT_OK, "edited '%s' at line %zu (%zu place%s%s)", job->path,
-		      job->result->line, places->len, places->len == 1 ? "" : "s", how[places->level]);
-}
-
-static int replace_text(struct job *job)
-{
-	AUTO_TEXT_FILE struct text_file file = {0};
-	AUTO_PLACES struct places places = {0};
-	size_t skip = job->has_bom ? BOM_LEN : 0;
-	long want = job->edit->count ? job->edit->count : 1;
-
-	text_file_init(&file, job->data.data + skip, job->data.len - skip);
-	places_find(&file, job->old.data, job->old.len, &places);
-	if (!places.len && without_numbers(job))
-		places_find(&file, job->old.data, job->old.len, &places);
-	if (!places.len)
-		return decide_unmatched(job, &file);
-	if (places.len >= PLACES_MAX)
-		return decide(job, EDIT_LIMIT, "the text to find is at more than %d places in '%s'",
-			      PLACES_MAX - 1, job->path);
-	if (want > 0 ? (size_t)want != places.len || places.overlap
-		     : places.overlap && places.level != LEVEL_EXACT)
-		return decide_ambiguous(job, &file, &places, want);
-	return finish_replace(job, &file, &places);
-}
-
-static int do_replace(struct job *job)
-{
-	const struct edit *edit = job->edit;
-	int rc = look(job, true);
-
-	if (rc < 0 || job->result->code)
-		return rc;
-	if (!edit->old_len)
-		return decide(job, EDIT_EMPTY_SEARCH,
-			      "the text to find is empty; use insert, or write for the whole file");
-	if ((rc = load(job)) < 0 || job->result->code)
-		return rc;
-	if (view_is_binary(job->data.data, job->data.len))
-		return decide(job, EDIT_BINARY, "'%s' is a binary file; only write can replace it", job->path);
-	if (edit->old_len == edit->text_len && memcmp(edit->old, edit->text, edit->old_len) == 0)
-		return decide(job, EDIT_NOOP, "the old and the new text are the same");
-	if (!convert(job, edit->old, edit->old_len, &job->old))
-		return decide(job, EDIT_NO_MATCH,
-			      "the text to find has characters that '%s' cannot have in its encoding", job->path);
-	if (!convert(job, edit->text, edit->text_len, &job->text))
-		return decide(job, EDIT_ENCODING,
-			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
-			      job->path);
-	if (job->old.len == job->text.len && memcmp(job->old.data, job->text.data, job->old.len) == 0)
-		return replace_line_ends(job);
-	if (elides(job, &job->text))
-		return decide_elision(job);
-	return replace_text(job);
+	return edit_decide(job, EDIT_OK, "%s '%s' (%zu lines)", exists ? "rewrote" : "created", job->path,
+		      edit_count_lines(bytes.data, bytes.len));
 }
 
 /* ---- insert ------------------------------------------------------------------------------------------------- */
@@ -577,13 +370,13 @@ static void add_with_end(const struct strbuf *text, const char *end, bool close,
 	}
 }
 
-static void insert_bytes(const struct job *job, const struct lines *lines, size_t at,
+static void insert_bytes(const struct edit_job *job, const struct lines *lines, size_t at,
 			 struct strbuf *out)
 {
 	const char *end = lines_neighbour_end(lines, at);
 	bool open_end = at == lines->len && at > 0 && !lines->items[at - 1].end;
 
-	strbuf_add(out, bom, job->has_bom ? BOM_LEN : 0);
+	strbuf_add(out, bom, job->has_bom ? EDIT_BOM_LEN : 0);
 	lines_copy(lines, 0, at, out);
 	if (open_end) /* the file's last line has no end: it gets one, and the new last line has none */
 		strbuf_adds(out, end);
@@ -593,94 +386,96 @@ static void insert_bytes(const struct job *job, const struct lines *lines, size_
 	lines_copy(lines, at, lines->len, out);
 }
 
-static int do_insert(struct job *job)
+static int do_insert(struct edit_job *job)
 {
 	const struct edit *edit = job->edit;
 	AUTO_LINES struct lines lines = {NULL, 0};
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
-	int rc = look(job, true);
+	int rc = edit_look(job, true);
 
 	if (rc < 0 || job->result->code)
 		return rc;
-	if ((rc = load(job)) < 0 || job->result->code)
+	if ((rc = edit_load(job)) < 0 || job->result->code)
 		return rc;
 	if (view_is_binary(job->data.data, job->data.len))
-		return decide(job, EDIT_BINARY, "'%s' is a binary file", job->path);
+		return edit_decide(job, EDIT_BINARY, "'%s' is a binary file", job->path);
 	if (!edit->text_len)
-		return decide(job, EDIT_NOOP, "nothing to insert");
-	if (!convert(job, edit->text, edit->text_len, &job->text))
-		return decide(job, EDIT_ENCODING,
+		return edit_decide(job, EDIT_NOOP, "nothing to insert");
+	if (!edit_convert(job, edit->text, edit->text_len, &job->text))
+		return edit_decide(job, EDIT_ENCODING,
 			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
 			      job->path);
-	if (elides(job, &job->text))
-		return decide_elision(job);
-	size_t skip = job->has_bom ? BOM_LEN : 0;
+	if (edit_elides(job, &job->text))
+		return edit_decide_elision(job);
+	size_t skip = job->has_bom ? EDIT_BOM_LEN : 0;
 	lines_split(job->data.data + skip, job->data.len - skip, true, &lines);
 	if (edit->line < 0 || (size_t)edit->line > lines.len)
-		return decide(job, EDIT_RANGE, "'%s' has %zu lines; line %ld is none of 0 to %zu", job->path,
+		return edit_decide(job, EDIT_RANGE, "'%s' has %zu lines; line %ld is none of 0 to %zu", job->path,
 			      lines.len, edit->line, lines.len);
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	insert_bytes(job, &lines, (size_t)edit->line, &bytes);
-	if ((rc = put(job, job->st.kind, &bytes)) < 0 || job->result->code)
+	if ((rc = edit_put(job, job->st.kind, &bytes)) < 0 || job->result->code)
 		return rc;
 	job->result->line = (size_t)edit->line + 1;
 	job->result->places = 1;
-	return decide(job, EDIT_OK, "inserted %zu lines into '%s' behind line %ld",
-		      count_lines(job->text.data, job->text.len), job->path, edit->line);
+	return edit_decide(job, EDIT_OK, "inserted %zu lines into '%s' behind line %ld",
+		      edit_count_lines(job->text.data, job->text.len), job->path, edit->line);
 }
 
 /* ---- delete, rename -------------------------------------------------------------------------------------- */
 
-static int do_delete(struct job *job)
+static int do_delete(struct edit_job *job)
 {
-	int rc = look(job, true);
+	int rc = edit_look(job, true);
 
 	if (rc < 0 || job->result->code)
 		return rc;
 	if ((rc = view_fits(job->view, job->edit->path, 0, job->err)) < 0)
-		return decide_error(job, rc, EDIT_LIMIT);
+		return edit_decide_error(job, rc, EDIT_LIMIT);
 	if ((rc = view_remove(job->view, job->edit->path, job->err)) < 0)
-		return decide_error(job, rc, EDIT_PATH);
-	return decide(job, EDIT_OK, "deleted '%s'", job->path);
+		return edit_decide_error(job, rc, EDIT_PATH);
+	return edit_decide(job, EDIT_OK, "deleted '%s'", job->path);
 }
 
-static int do_rename(struct job *job)
+static int do_rename(struct edit_job *job)
 {
 	const char *to = job->edit->to;
 	struct view_stat there;
 	char shown[256];
-	int rc = look(job, true);
+	int rc = edit_look(job, true);
 
 	if (rc < 0 || job->result->code)
 		return rc;
 	text_escape(shown, sizeof(shown), to, strlen(to));
 	if ((rc = path_check(to, strlen(to), job->err)) < 0)
-		return decide_error(job, rc, EDIT_PATH);
+		return edit_decide_error(job, rc, EDIT_PATH);
+	if ((rc = check_filter(job, to)) < 0 || job->result->code)
+		return rc;
 	if (strcmp(job->edit->path, to) == 0)
-		return decide(job, EDIT_NOOP, "'%s' has this name already", job->path);
+		return edit_decide(job, EDIT_NOOP, "'%s' has this name already", job->path);
 	rc = view_stat(job->view, to, &there, job->err);
 	/* a name below the file itself is decided by view_rename, when the file is out of the way */
 	if (rc < 0 && rc != ERROR_NO)
 		return rc;
 	if (rc == 0 && there.kind != VIEW_NONE)
-		return decide(job, EDIT_EXISTS, "'%s' exists already; delete it first if it is to be replaced",
+		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; delete it first if it is to be replaced",
 			      shown);
 	if ((rc = view_fits(job->view, to, (size_t)job->st.size, job->err)) < 0)
-		return decide_error(job, rc, EDIT_LIMIT);
+		return edit_decide_error(job, rc, EDIT_LIMIT);
 	if ((rc = view_rename(job->view, job->edit->path, to, job->err)) < 0)
-		return decide_error(job, rc, EDIT_PATH);
-	return decide(job, EDIT_OK, "renamed '%s' to '%s'", job->path, shown);
+		return edit_decide_error(job, rc, EDIT_PATH);
+	return edit_decide(job, EDIT_OK, "renamed '%s' to '%s'", job->path, shown);
 }
 
 /* ---- all of them -------------------------------------------------------------------------------------------- */
 
-static int dispatch(struct job *job)
+static int dispatch(struct edit_job *job)
 {
 	switch (job->edit->op) {
 	case EDIT_WRITE:
 		return do_write(job);
 	case EDIT_REPLACE:
-		return do_replace(job);
+		return edit_do_replace(job);
 	case EDIT_INSERT:
 		return do_insert(job);
 	case EDIT_DELETE:
@@ -695,7 +490,7 @@ int edit_apply(struct view *view, const struct edit *edit, struct edit_result *r
 	       struct error *err)
 {
 	struct error own = {0};
-	struct job job = {.view = view, .edit = edit, .result = result, .err = err ? err : &own};
+	struct edit_job job = {.view = view, .edit = edit, .result = result, .err = err ? err : &own};
 
 	*result = (struct edit_result){.code = EDIT_OK};
 	text_escape(job.path, sizeof(job.path), edit->path, strlen(edit->path));

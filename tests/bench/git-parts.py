@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""Measures the parts of a run that work on git objects, each as the supervisor starts it: `agent-apply
+base`, `agent-apply edit` of five files, and the layers that agent-test lays out, on repositories of 1,000 and of
+80,000 files (9 KB each, 260 files a directory). Prints a table; judges nothing.
+
+usage: tests/bench/git-parts.py [BUILD] [--runs N] [--small]
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../lib"))
+
+STAGE_UID = 0x70000000
+
+
+def make_repository(path, count):
+    random.seed(1)
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", path], check=True)
+    feed = subprocess.Popen(["git", "--git-dir", path, "fast-import", "--quiet"], stdin=subprocess.PIPE)
+    write = feed.stdin.write
+    write(b"commit refs/heads/main\ncommitter A <a@example.org> 1700000000 +0000\ndata 2\nx\n")
+    pool = [(" ".join(f"word{random.randrange(2000)}" for _ in range(9))).encode() for _ in range(5000)]
+    for i in range(count):
+        lines, size, k = [b"int f%d(void) { return %d; }" % (i, i)], 0, random.randrange(4000)
+        want = 50 + int(random.expovariate(1 / 9000))
+        while size < want and k < 5000:
+            lines.append(b"/* " + pool[k] + b" */")
+            size += len(lines[-1]) + 1
+            k += 1
+        data = b"\n".join(lines) + b"\n"
+        write(b"M 100644 inline src/d%02d/e%03d/f%d.c\ndata %d\n%s\n" % (i % 50, i // 50 % 260, i, len(data), data))
+    feed.stdin.close()
+    if feed.wait() != 0:
+        sys.exit("git fast-import failed")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser.add_argument("build", nargs="?", default=os.path.join(HERE, "../../build"))
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--small", action="store_true", help="1,000 files only")
+    args = parser.parse_args()
+    os.environ["BUILD"] = os.path.abspath(args.build)
+    from stage import FD_OUT, Stage
+
+    def run(mode, job, files):
+        handles = {number: tempfile.TemporaryFile() for number in files}
+        for number, data in files.items():
+            handles[number].write(data)
+            handles[number].flush()
+            handles[number].seek(0)
+        begun = time.perf_counter()
+        stage = Stage("agent-apply", mode, job, {number: f.fileno() for number, f in handles.items()})
+        status, words = stage.wait(60)
+        took = (time.perf_counter() - begun) * 1000
+        if status != 0:
+            sys.exit(f"agent-apply {mode}: {status} {words} {stage.events}")
+        stage.kill()
+        handles[FD_OUT].seek(0)
+        return took, json.loads(handles[FD_OUT].read())
+
+    place = tempfile.mkdtemp(prefix="agent-bench-")
+    os.chmod(place, 0o755)
+    try:
+        print("| median, ms (worst) | base | edit of 5 files | libgit2-free start of a process |\n|---|---|---|---|")
+        for count in (1000,) if args.small else (1000, 80000):
+            repo = os.path.join(place, f"r{count}.git")
+            make_repository(repo, count)
+            paths = {"repo": repo, "common": repo}
+            base = run("base", {"paths": paths, "rev": "HEAD"}, {FD_OUT: b""})[1]
+            edits = [{"op": "edit", "path": f"src/d{i % 50:02}/e{i // 50 % 260:03}/f{i}.c",
+                      "old": f"return {i};", "new": "return 1;"} for i in range(3, count, count // 5)][:5]
+            changes = json.dumps({"kind": "changes", "version": 1, "base_tree": base["tree"], "model": "x",
+                                  "title": "t", "body": "", "edits": edits}).encode()
+            times = {"base": [], "edit": []}
+            for i in range(args.runs):
+                times["base"].append(run("base", {"paths": paths, "rev": "HEAD"}, {FD_OUT: b""})[0])
+                objects = tempfile.mkdtemp(dir=place)
+                os.chown(objects, *[STAGE_UID + 6 if os.geteuid() == 0 else -1] * 2)
+                job = {"paths": {**paths, "objects": objects}, "base_commit": base["commit"],
+                       "base_tree": base["tree"], "limits": {"files": 200, "bytes": 8 << 20},
+                       "trailers": ["Agent-Run: x"], "title": "t"}
+                times["edit"].append(run("edit", job, {FD_OUT: b"", 10: changes, 13: b""})[0])
+            none = [run("base", {"paths": paths, "rev": base["commit"]}, {FD_OUT: b""})[0] for _ in range(args.runs)]
+            cells = [f"{statistics.median(v):.1f} ({max(v):.1f})" for v in (times["base"], times["edit"], none)]
+            print(f"| {count:,} files | {' | '.join(cells)} |", flush=True)
+    finally:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()
