@@ -374,7 +374,7 @@ static void env_list_release(struct env_list *list)
 
 static void env_list_fill(struct env_list *list, const struct stage_row *row)
 {
-	for (size_t i = 0; row->env[i].name && i < ENV_MOST; i++)
+	for (size_t i = 0; i < ENV_MOST && row->env[i].name; i++)
 		list->items[i] = mem_printf("%s=%s", row->env[i].name, row->env[i].value);
 }
 

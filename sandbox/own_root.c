@@ -234,7 +234,8 @@ static int make_root(struct parts *parts, struct error *err)
 		  "size=1m,mode=755") < 0)
 		return error_errno(err, ERROR_ISOLATION, errno,
 				   "own root: file system over " SHELF);
-	qsort(parts->items, parts->count, sizeof(parts->items[0]), compare_parts);
+	if (parts->count)
+		qsort(parts->items, parts->count, sizeof(parts->items[0]), compare_parts);
 	for (size_t i = 0; i < parts->count; i++)
 		if (put_part(&parts->items[i], err) < 0)
 			return ERROR_ISOLATION;

@@ -155,11 +155,11 @@ static void file_private_is_opened_not_read(void **state)
 
 static void file_home_is_known(void **state)
 {
-	char *path AUTO_FREE = file("in-home", "token", 5, 0400);
 	char *old AUTO_FREE = getenv("HOME") ? mem_strdup(getenv("HOME")) : NULL;
 	struct error err;
 
 	(void)state;
+	free(file("in-home", "token", 5, 0400));
 	setenv("HOME", dir, 1);
 	holds(secret_open("file:~/in-home", &err), "token");
 	if (old)
@@ -214,11 +214,11 @@ static void file_of_another_user_is_refused(void **state)
 
 static void credential_is_a_name_in_the_directory(void **state)
 {
-	char *path AUTO_FREE = file("push-token", "tok", 3, 0440); /* as an ACL's mask shows */
-	char *open_path AUTO_FREE = file("open-token", "tok", 3, 0444);
 	struct error err;
 
 	(void)state;
+	free(file("push-token", "tok", 3, 0440)); /* as an ACL's mask shows */
+	free(file("open-token", "tok", 3, 0444));
 	unsetenv("CREDENTIALS_DIRECTORY");
 	refused("credential", "push-token", "CREDENTIALS_DIRECTORY",
 		"LoadCredential=push-token");
