@@ -80,7 +80,7 @@ static void last_lines(const char *log, size_t len, struct strbuf *out)
 		char line[220];
 
 		text_escape(line, sizeof(line), log + at, size);
-		if (line[strspn(line, " ")])
+		if (line[strspn(line, " ")] && strncmp(line, "== ", 3) != 0) /* our own headings */
 			strbuf_addf(out, "%s%s", out->len ? " | " : "", line);
 		at += size + 1;
 	}

@@ -103,29 +103,6 @@ static void note_items(struct draft *draft, const char *name, const char *key)
 		note(draft, name, item);
 }
 
-/* Path, size and time of the program that a command begins with, as the jail will find it. */
-static void note_tool(struct draft *draft, const char *program)
-{
-	const char *path = "";
-	char resolved[PATH_MAX];
-	AUTO_FREE char *file = NULL, *identity = NULL;
-	struct stat st;
-
-	for (char **env = draft->plan->warm.env; env && *env; env++)
-		if (strncmp(*env, "PATH=", 5) == 0)
-			path = *env + 5;
-	file = strchr(program, '/') ? mem_strdup(program) : npm_find_program(path, program, NULL);
-	if (!file || !realpath(file, resolved) || stat(resolved, &st) < 0) {
-		note(draft, "tool", program);
-		return;
-	}
-	identity = mem_printf("%s %lld %lld.%09ld", resolved, (long long)st.st_size,
-			      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-	note(draft, "tool", identity);
-}
-
-/* ---- the operator's environment ---------------------------------------------------------------------- */
-
 static const char *from_env(const struct draft *draft, const char *name)
 {
 	size_t len = strlen(name);
@@ -135,6 +112,41 @@ static const char *from_env(const struct draft *draft, const char *name)
 			return *entry + len + 1;
 	return NULL;
 }
+
+/*
+ * The program that a command begins with must be one that the jail has: what is outside of the jail's
+ * PATH would be told only after everything was started. Its path, size and time become part of the key.
+ * A path of the work tree is the warm's own matter.
+ */
+static int note_tool(struct draft *draft, const char *program, struct error *err)
+{
+	const char *path = "", *home = from_env(draft, "HOME");
+	char resolved[PATH_MAX];
+	AUTO_FREE char *file = NULL, *identity = NULL, *line = NULL, *found = NULL;
+	struct stat st;
+
+	for (char **env = draft->plan->warm.env; env && *env; env++)
+		if (strncmp(*env, "PATH=", 5) == 0)
+			path = *env + 5;
+	file = strchr(program, '/') ? mem_strdup(program) : npm_find_program(path, program, NULL);
+	if (!file) {
+		error_set(err, ERROR_USAGE, "the jail of the warm has no %s", program);
+		found = jail_manifest_find_command(home, program, &line);
+		if (found)
+			return error_next(err, "admit its toolchain in the operator configuration: %s", line);
+		return error_next(err, "install it below /usr, or admit its toolchain with `[jail] path = DIR`");
+	}
+	if (file[0] != '/' || !realpath(file, resolved) || stat(resolved, &st) < 0) {
+		note(draft, "tool", program);
+		return 0;
+	}
+	identity = mem_printf("%s %lld %lld.%09ld", resolved, (long long)st.st_size,
+			      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	note(draft, "tool", identity);
+	return 0;
+}
+
+/* ---- the operator's environment ---------------------------------------------------------------------- */
 
 static const char *first_from_env(const struct draft *draft, const char *const *names)
 {
@@ -511,7 +523,8 @@ static int make_npm_with(struct draft *draft, const struct npm_config *npm, stru
 		draft->proxy = mem_strdup(npm->proxy);
 	if (npm->noproxy)
 		draft->noproxy = mem_strdup(npm->noproxy);
-	if (take_surroundings(draft, err) || make_jails(draft, err))
+	if (take_surroundings(draft, err) || make_jails(draft, err) || note_tool(draft, "npm", err) ||
+	    note_tool(draft, "node", err))
 		return err->kind;
 	note(draft, "npm", npm->identity);
 	if (note_registries(draft, npm, err))
@@ -587,14 +600,15 @@ static int add_command(struct draft *draft, const char *key, struct jail_spec *s
 {
 	const char *line = config_get(draft->request->config, key);
 	char **words = line ? text_split_words(line) : NULL;
+	int kind;
 
 	if (!words)
 		return error_set(err, ERROR_USAGE, "%s: no command, or a quote that is not closed", key);
 	add_words(spec, (const char *const *)words);
-	note_tool(draft, words[0]);
+	kind = note_tool(draft, words[0], err);
 	note_words(draft, key, words);
 	text_free_words(words);
-	return 0;
+	return kind ? error_wrap(err, "%s", key) : 0;
 }
 
 static int make_general(struct draft *draft, struct error *err)

@@ -80,6 +80,7 @@ int store_lookup(const char *state, const char *base_tree, const char *plan_text
 	if (fd_read_file(deps, path, &data, &ignored) == 0 && text_is_hex(data.data, STORE_KEY_SIZE - 1) &&
 	    store_has(deps, data.data)) {
 		memcpy(key, data.data, STORE_KEY_SIZE);
+		utimensat(deps, key, NULL, AT_SYMLINK_NOFOLLOW); /* used now: agent gc goes by this */
 		result = 0;
 	}
 	strbuf_release(&data);

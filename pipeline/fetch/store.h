@@ -29,8 +29,8 @@ struct json;
  * 0 or ERROR_FAILED. */
 int store_prepare(const char *state, uid_t uid, struct error *err);
 
-/* The sealed layer of a base tree and plan text: 0 and key; ERROR_SKIPPED (err untouched) when there is
- * none. Opens two files. */
+/* The sealed layer of a base tree and plan text, marked as used now (its directory's time): 0 and key, or
+ * ERROR_SKIPPED when there is none. Opens two files. */
 int store_lookup(const char *state, const char *base_tree, const char *plan_text,
 		 char key[STORE_KEY_SIZE]);
 

@@ -89,6 +89,7 @@ static int plan_with(const char *const *pairs, const char *const *env, const cha
 	AUTO_CONFIG struct config *config = config_new();
 	AUTO_JSON struct json *base = base_with("package-lock.json");
 	AUTO_FREE char *path = mem_printf("PATH=%s/bin", top);
+	AUTO_FREE char *toolchain = mem_printf("jail.path=%s", top);
 	struct jail_limits limits = {.memory_bytes = 1 << 30, .processes = 100, .inodes = 1000};
 	char *whole[8] = {path};
 	struct fetch_request request = {.config = config, .base = base, .state = top, .run_id = "run1",
@@ -96,6 +97,7 @@ static int plan_with(const char *const *pairs, const char *const *env, const cha
 	int kind;
 
 	memset(err, 0, sizeof(*err));
+	assert_int_equal(config_add_pair(config, toolchain, err), 0);
 	for (; *pairs; pairs++)
 		if (config_add_pair(config, *pairs, err))
 			return err->kind;
@@ -281,6 +283,7 @@ static void fetch_plan_bad_configuration_is_refused(void **state)
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=*.example:443", NULL},
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=a.example:443",
 	     "fetch.private=x", NULL},
+	    {"fetch.warm=no-such-tool-x", "fetch.inputs=a", "fetch.output=b", NULL},
 	    {"fetch.warm='true", "fetch.inputs=a", "fetch.output=b", NULL},
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.verify='x", NULL},
 	};
