@@ -8,7 +8,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from e2e import ROOT, Place, cgroups, differences, digest_tree, edit, submit  # noqa: E402
+from e2e import ROOT, Place, differences, digest_tree, edit, submit  # noqa: E402
 from tap import Tap  # noqa: E402
 
 FIXTURE = os.path.join(ROOT, "tests/fixtures/demo")
@@ -41,7 +41,6 @@ with Tap() as t, Place() as place:
         [edit("src/tally.c", wrong, "\tif (start < len)\n\t" + wrong),
          submit("Count a last line without a newline", BODY)],
     ])
-    groups = cgroups()
     place.limits()
     before = digest_tree(repo)
     base = place.git("rev-parse", "HEAD", cwd=repo)
@@ -92,7 +91,7 @@ with Tap() as t, Place() as place:
 
     # ---- here nothing changed ----
     t.equal(differences(before, digest_tree(repo)), [], "no byte of the repository or its work tree changed")
-    t.equal(place.leftovers(), groups, "no process, mount or control group is left")
+    t.equal(place.leftovers(), [], "no process, mount or control group is left")
     with open(os.path.join(place.run_dir(), "round-2/conversation.jsonl"), encoding="utf-8") as f:
         talk = f.read()
     t.ok("3 lines" in talk and "not ok" in talk, "the second round was told what failed in the first", talk[-3000:])

@@ -13,7 +13,8 @@ with Tap() as t, Place() as place:
     place.limits()
     canary = place.path("canary")
     touch = place.write("touch.sh", f'#!/bin/sh\necho "$0 $*" >>{canary}\nexit 0\n', 0o755)
-    files = {"a.txt": "one\ntwo\n", ".gitattributes": "*.txt filter=evil diff=evil merge=evil text=auto\n",
+    files = {"a.txt": "one\ntwo\n", ".gitattributes": "*.txt diff=evil merge=evil text=auto\n"
+             "*.dat filter=evil diff=evil merge=evil\n", "b.dat": "data\n",
              ".gitmodules": '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c touch\n'}
     repo = place.repository(files, test="grep zwei a.txt")
     place.git("init", "-q", "--bare", place.path("elsewhere.git"))
@@ -99,7 +100,7 @@ with Tap() as t, Place() as place:
         t.ok(result.status == 2 and ".agent/config" in result.err and key.lower() in result.err.lower()
              and "operator" in result.err and any(f":{line}" in result.err or f"line {line}" in result.err for line in (4,)),
              f"{key} in the repository: 2, with file, line, key and who may set it", result.text)
-    low = place.repository({"a.txt": "one\ntwo\n"}, name="narrow", remote=False, test="test $(ulimit -u) -gt 0",
+    low = place.repository({"a.txt": "one\ntwo\n"}, name="narrow", remote=False, test="grep zwei a.txt",
                            config="[jail]\n\tmemory = 256g\n\tprocesses = 100000\n[run]\n\trounds = 50\n")
     result = place.agent("run", "-m", "x", "--model", model, "--dry-run", "-c", "jail.memory=300m", cwd=low)
     t.equal(result.status, 0, "a limit that the repository raises is simply not raised", result.text)

@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from e2e import Place, cgroups, descendants, edit, submit, wait_for  # noqa: E402
+from e2e import Place, descendants, edit, submit, wait_for  # noqa: E402
 from tap import Tap  # noqa: E402
 
 INSTANTS = 24
@@ -32,7 +32,6 @@ def program_of(pid):
 
 with Tap() as t, Place() as place:
     place.limits()
-    groups = cgroups()
     rounds = [[edit("a.txt", "two", "dos")], [edit("a.txt", "dos", "zwei"), submit("Translate two")]]
     model = place.recording(rounds)
     count = 0
@@ -90,7 +89,7 @@ with Tap() as t, Place() as place:
             wrong.append((i, what))
     t.equal(left, [], f"killing the supervisor at {INSTANTS} instants leaves no process")
     t.equal(wrong, [], "and each of these runs is brought to its end afterwards, with one branch on the server")
-    t.equal(place.leftovers(), groups, "no mount or control group is left")
+    t.equal(place.leftovers(), [], "no mount or control group is left")
 
     # ---- each program, when it is there ----
     for program in PROGRAMS:
@@ -130,7 +129,7 @@ with Tap() as t, Place() as place:
     result = place.agent("run", "-m", "x", "--model", model, "--rounds", "1", cwd=repo)
     t.equal(result.status, 1, "a test command that is killed is a red test", result.text)
     t.equal(place.artefact("round-1/verdict.json")["outcome"], "signalled", "and the verdict says by what")
-    t.equal(place.leftovers(), groups, "nothing is left")
+    t.equal(place.leftovers(), [], "nothing is left")
 
     # ---- gc ----
     swept = place.agent("gc", "--days", "0")

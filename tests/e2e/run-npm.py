@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from e2e import Place, cgroups, edit, submit  # noqa: E402
+from e2e import Place, edit, submit  # noqa: E402
 from tap import Tap  # noqa: E402
 
 TEST_JS = """const assert = require('assert');
@@ -43,7 +43,6 @@ with Tap() as t, Place() as place:
     if not npm:
         t.skip("an npm project", "no npm")
         sys.exit(0)
-    groups = cgroups()
     place.limits()
     # npm's configuration of this machine: only its registry is taken over
     registry = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True).stdout.strip()
@@ -87,4 +86,4 @@ with Tap() as t, Place() as place:
     result = place.agent("run", "-m", "The empty text is no word, again", "--model", model, cwd=repo, timeout=300)
     t.equal(result.status, 0, "a second run ends with 0", result.text)
     t.equal([e for e in place.events() if e.get("event") == "egress"], [], "and fetches nothing")
-    t.equal(place.leftovers(), groups, "nothing is left")
+    t.equal(place.leftovers(), [], "nothing is left")

@@ -70,6 +70,7 @@ class Place:
             if name in os.environ:
                 self.env[name] = os.environ[name]
         self.children = []
+        self.groups = orphan_cgroups()
         self._limits = None
 
     def __enter__(self):
@@ -210,8 +211,16 @@ class Place:
     # ---- what a run leaves ----------------------------------------------------------------------------------
 
     def runs(self):
+        """Ids, oldest first (those of one second are in no order by name)."""
+        top = os.path.join(self.state, "runs")
+
+        def begun(run):
+            try:
+                return os.stat(os.path.join(top, run, "issue.md")).st_mtime_ns
+            except OSError:
+                return 0
         try:
-            return sorted(os.listdir(os.path.join(self.state, "runs")))
+            return sorted(os.listdir(top), key=lambda run: (begun(run), run))
         except OSError:
             return []
 
@@ -239,14 +248,24 @@ class Place:
         wait_for(there, 60, f"stage {stage}")
 
     def leftovers(self):
-        """Processes, mounts and cgroups that belong to this place; empty when all is well."""
+        """Processes, mounts and control groups that belong to this place or to nobody alive; empty when all is well.
+        What is just ending gets a moment."""
+        limit = time.monotonic() + 5
+        while True:
+            found = self._leftovers()
+            if not found or time.monotonic() > limit:
+                return found
+            time.sleep(0.02)
+
+    def _leftovers(self):
         found = []
         for pid, words, cwd in processes():
             if self.dir in words or cwd.startswith(self.dir):
-                found.append(f"process {pid}: {words[:200]} in {cwd}")
+                if pid not in [child.pid for child in self.children]:
+                    found.append(f"process {pid}: {words[:200]} in {cwd}")
         with open("/proc/self/mountinfo") as f:
             found += ["mount " + line.strip() for line in f if self.dir in line]
-        return found + cgroups()
+        return found + [group for group in orphan_cgroups() if group not in self.groups]
 
 
 class ModelServer:
@@ -339,12 +358,13 @@ def descendants(pid):
     return found
 
 
-def cgroups():
-    """Control groups of jails that are still there. Whose they are cannot be told, so tests compare."""
+def orphan_cgroups():
+    """Control groups of jails (agent-PID-…) whose process is gone."""
     found = []
     for top, dirs, _ in os.walk("/sys/fs/cgroup"):
         for name in dirs:
-            if name.startswith("agent-"):
+            words = name.split("-")
+            if words[0] == "agent" and len(words) > 1 and not os.path.exists("/proc/" + words[1]):
                 found.append("cgroup " + os.path.join(top, name))
     return found
 

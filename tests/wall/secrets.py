@@ -91,7 +91,7 @@ with Tap() as t, Place() as place:
     with gitservers.HttpsServer(place.path("https"), root=place.path("served"), user="bot", token=token) as server:
         repo = place.repository({"a.txt": "one\ntwo\n", "need.txt": "1\n"}, test=test.replace('"', '\\"').replace("\\0", "\\\\0")
                                 .replace("\\n", "\\\\n"),
-                                config="[fetch]\n\twarm = sh -c 'sleep 1; env >found; mkdir deps; mv found deps/'\n"
+                                config="[fetch]\n\twarm = \"sh -c 'sleep 1; env >found; mkdir deps; mv found deps/'\"\n"
                                        "\tinputs = need.txt\n\toutput = deps\n")
         os.makedirs(place.path("served"))
         shutil.move(repo + ".git", place.path("served/repo.git"))
