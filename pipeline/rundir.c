@@ -79,7 +79,7 @@ static int create_below(const char *state, const char *kind, struct rundir *run,
 {
 	struct timespec now;
 	struct tm utc;
-	unsigned char salt[3];
+	unsigned char salt[2];
 	size_t len;
 
 	memset(run, 0, sizeof(*run));
@@ -89,7 +89,9 @@ static int create_below(const char *state, const char *kind, struct rundir *run,
 	len = strftime(run->id, sizeof(run->id), "%Y%m%d-%H%M%S-", &utc);
 	if (getrandom(salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
 		return error_errno(err, ERROR_FAILED, errno, "getrandom");
-	text_hex(run->id + len, salt, sizeof(salt));
+	/* Milliseconds first: the names sort by time, and "the newest run" means that. */
+	snprintf(run->id + len, sizeof(run->id) - len, "%03ld", now.tv_nsec / 1000000);
+	text_hex(run->id + len + 3, salt, sizeof(salt));
 	run->state = mem_strdup(state);
 	run->path = mem_printf("%s/%s/%s", state, kind, run->id);
 	if (mkdir(run->path, 0700) < 0) {

@@ -20,6 +20,7 @@
 #include "pipeline/journal.h"
 
 #define WORDS_MAX 4096
+#define GRACE_MS 3000
 
 int supervise_init(struct supervisor *sup, struct journal *journal, struct error *err)
 {
@@ -144,10 +145,28 @@ static int take_line(struct supervisor *sup, struct supervised *sv, const char *
 	return 0;
 }
 
+/* A program that is not ours has a process group of its own, hooks and all, and may want to put things in
+ * order: git receive-pack removes its quarantine. */
 static void kill_child(struct supervised *sv)
 {
-	if (!sv->ended && sv->child.pid > 0)
+	if (sv->ended || sv->child.pid <= 0)
+		return;
+	if (sv->row)
 		kill(sv->child.pid, SIGKILL);
+	else
+		kill(-sv->child.pid, SIGTERM);
+}
+
+/* The last resort for such a group: what is left of it after a moment. */
+static void kill_group(struct supervised *sv)
+{
+	struct pollfd ended = {.fd = sv->child.pidfd, .events = POLLIN};
+
+	if (sv->row || sv->child.pid <= 0)
+		return;
+	if (!sv->ended)
+		poll(&ended, 1, GRACE_MS);
+	kill(-sv->child.pid, SIGKILL);
 }
 
 static void reject(struct supervised *sv, const char *why)
@@ -374,6 +393,7 @@ void supervise_end(struct supervisor *sup, struct supervised *sv)
 		memmove(sup->children + i, sup->children + i + 1,
 			(sup->count - i) * sizeof(sup->children[0]));
 		kill_child(sv);
+		kill_group(sv);
 		spawn_release(&sv->child);
 		js_free(sv->result);
 		strbuf_release(&sv->control);

@@ -98,7 +98,6 @@ struct run {
 	int key_fd;            /* owned: the model key's source, or -1 */
 	bool model_checked;    /* run_check_model was called */
 	long long reservation; /* of the model call under way */
-	int preflight_go;      /* owned: keeps the preflight jail waiting for nobody */
 	struct json *remote;   /* owned: the remote, taken apart, as agent-publish's job wants it */
 };
 
@@ -154,6 +153,9 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 /* The configured limits of a jail. */
 struct jail_limits;
 void jailplan_limits(const struct config *config, struct jail_limits *limits);
+/* Runs argv (NULL: true) in a jail with an empty work tree, its output dropped; fills facts. 0 or an error kind. */
+int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
+		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts, struct error *err);
 /* As a sealed memfd for FD_SPEC. -1 with err. */
 int jailplan_memfd(const struct jail_spec *spec, struct error *err);
 /* Reads the facts from the pipe (the write end is closed here by now). 0 or an error kind: a jail that sent none is

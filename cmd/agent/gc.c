@@ -17,6 +17,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fetch/store.h"
+#include "sandbox/jail_spec.h"
 
 #define DAY 86400
 
@@ -33,7 +34,7 @@ static bool older(int dirfd, const char *name, long long seconds)
 	struct stat st;
 
 	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       time(NULL) - st.st_mtime > seconds;
+	       time(NULL) - st.st_mtime >= seconds;
 }
 
 /* Whether another process holds the run's lock. */
@@ -91,17 +92,44 @@ static void visit_temporary(struct sweep *sweep, int dirfd, const char *name)
 		sweep->leftovers++;
 }
 
+/* Locks out whoever makes this base layer (gitops/layer.h). -1: somebody does. */
+static int lock_base(int dirfd, const char *tree)
+{
+	char *name AUTO_FREE = mem_printf(".lock-%.40s", tree);
+	int fd AUTO_FD = fd_open_beneath(dirfd, name, O_RDWR | O_CREAT, 0600);
+
+	return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -1 : fd_steal(&fd);
+}
+
 /* A layer in use was touched when its test began: a day covers the longest one. */
 static void visit_base(struct sweep *sweep, int dirfd, const char *name)
 {
 	long long least = sweep->busy ? DAY : 0, age = sweep->days * DAY;
-	bool leftover = name[0] == '.';
+	bool leftover = strncmp(name, ".tmp-", 5) == 0;
+	int lock AUTO_FD = -1;
 
-	if (leftover ? !older(dirfd, name, sweep->busy ? DAY : 0)
-		     : !older(dirfd, name, age > least ? age : least))
+	if (!leftover && (!text_is_hex(name, 40) || !older(dirfd, name, age > least ? age : least)))
+		return;
+	if (leftover && strlen(name) < 45)
+		return;
+	lock = lock_base(dirfd, leftover ? name + 5 : name);
+	if (lock < 0)
 		return;
 	if (sweep_away(sweep, dirfd, name, leftover ? "leftover" : "layer"))
 		leftover ? sweep->leftovers++ : sweep->layers++;
+}
+
+/* Lock files of layers that are no more, when nobody is at work. */
+static void visit_lock(struct sweep *sweep, int dirfd, const char *name)
+{
+	int lock AUTO_FD = -1;
+
+	if (sweep->busy || sweep->dry || strncmp(name, ".lock-", 6) != 0 || strlen(name) != 46 ||
+	    faccessat(dirfd, name + 6, F_OK, 0) == 0)
+		return;
+	lock = lock_base(dirfd, name + 6);
+	if (lock >= 0)
+		unlinkat(dirfd, name, 0);
 }
 
 static void visit_deps(struct sweep *sweep, int dirfd, const char *name)
@@ -116,6 +144,22 @@ static void visit_deps(struct sweep *sweep, int dirfd, const char *name)
 		sweep->layers++;
 }
 
+/* Control groups of jails that were killed: every agent-jail sweeps them when it begins, so one is begun. */
+static void sweep_groups(const struct options *options, const char *state)
+{
+	struct journal journal;
+	struct supervisor sup = {.signal_fd = -1};
+	struct jail_facts facts;
+	struct error ignored = {0};
+
+	journal_init(&journal, false);
+	journal.quiet = true;
+	if (supervise_init(&sup, &journal, &ignored) == 0)
+		jailplan_try(&sup, options->config, state, FETCH_NONE, NULL, &facts, &ignored);
+	supervise_release(&sup);
+	journal_release(&journal);
+}
+
 int cmd_gc(struct options *options, struct error *err)
 {
 	char *state AUTO_FREE = rundir_state_dir(err);
@@ -128,9 +172,12 @@ int cmd_gc(struct options *options, struct error *err)
 	each(&sweep, "runs", visit_run);
 	each(&sweep, "tmp", visit_temporary);
 	each(&sweep, "store/base", visit_base);
+	each(&sweep, "store/base", visit_lock);
 	each(&sweep, "store/deps", visit_deps);
-	if (!sweep.dry)
+	if (!sweep.dry) {
 		sweep.leftovers += store_sweep(state);
+		sweep_groups(options, state);
+	}
 	printf("%u run%s, %u layer%s, %u leftover%s %s\n", sweep.runs, sweep.runs == 1 ? "" : "s",
 	       sweep.layers, sweep.layers == 1 ? "" : "s", sweep.leftovers,
 	       sweep.leftovers == 1 ? "" : "s", sweep.dry ? "to remove" : "removed");

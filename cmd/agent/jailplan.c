@@ -2,10 +2,12 @@
 #include "agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -14,15 +16,40 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
+#include "pipeline/fds.h"
 #include "sandbox/jail_manifest.h"
 #include "sandbox/jail_spec.h"
 
+#define TRY_MS 20000
 #define FACTS_MS 20000 /* agent-jail has ended or is about to: it sends the facts last */
+
+/* Whether only a shell can make sense of a command line. What stands in quotes is plain. */
+static bool needs_shell(const char *command)
+{
+	char quote = '\0';
+
+	for (const char *p = command; *p; p++) {
+		if (quote == '\'') {
+			if (*p == quote)
+				quote = '\0';
+		} else if (quote == '"') {
+			if (*p == quote)
+				quote = '\0';
+			else if (strchr("$`\\", *p))
+				return true;
+		} else if (*p == '\'' || *p == '"') {
+			quote = *p;
+		} else if (strchr("|&;<>()$`*?[]#~{}!\\\n", *p)) {
+			return true;
+		}
+	}
+	return quote != '\0';
+}
 
 /* A command that needs no shell is run without one, so that "not found" is told apart from status 127. */
 static void add_command(struct jail_spec *spec, const char *command)
 {
-	char **words = strpbrk(command, "|&;<>()$`*?[]#~{}!\n") ? NULL : text_split_words(command);
+	char **words = needs_shell(command) ? NULL : text_split_words(command);
 
 	if (words && !strchr(words[0], '=')) {
 		for (size_t i = 0; words[i]; i++)
@@ -146,6 +173,68 @@ int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts
 		return error_wrap(err, "exit facts of agent-jail");
 	}
 	return 0;
+}
+
+/* Writes an empty go and keeps the socket open: agent-jail ends with whoever started it. */
+static int empty_go(int go[2], struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct jail_go words;
+
+	strbuf_init(&text, STRBUF_MAX);
+	jail_go_init(&words);
+	jail_go_format(&words, &text);
+	jail_go_release(&words);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
+	    fd_write_all(go[0], text.data, text.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "socketpair");
+	return 0;
+}
+
+static int try_spec(struct supervisor *sup, const struct jail_spec *spec, struct jail_facts *facts,
+		    struct error *err)
+{
+	int spec_fd AUTO_FD = jailplan_memfd(spec, err);
+	int null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int pipe_fds[2] = {-1, -1}, go[2] = {-1, -1}, result;
+	struct supervised jail = {0};
+
+	if (spec_fd < 0 || empty_go(go, err))
+		return err->kind;
+	if (null_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0) {
+		result = error_errno(err, ERROR_FAILED, errno, "pipe");
+	} else {
+		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd},   {FD_GO, go[1]},
+					 {FD_STDIN, null_fd},     {FD_STDOUT, null_fd}, {FD_STDERR, null_fd}};
+
+		result = supervise_start(sup, &jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60, NULL, NULL,
+					 err);
+	}
+	fd_close_ptr(&pipe_fds[1]);
+	fd_close_ptr(&go[1]);
+	if (result == 0)
+		result = jailplan_read_facts(sup, pipe_fds[0], facts, err);
+	fd_close_ptr(&go[0]);
+	fd_close_ptr(&pipe_fds[0]);
+	supervise_end(sup, &jail);
+	return result;
+}
+
+int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
+		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts, struct error *err)
+{
+	char nothing[] = "true";
+	char *const just_true[] = {nothing, NULL};
+	struct jail_spec spec;
+	int result;
+
+	jail_spec_init(&spec);
+	result = jailplan_test(config, state, NULL, recipe, argv ? argv : just_true, &spec, err);
+	spec.limits.wall_ms = TRY_MS;
+	if (result == 0)
+		result = try_spec(sup, &spec, facts, err);
+	jail_spec_release(&spec);
+	return result;
 }
 
 static int judge_missing(const struct jail_facts *facts, const char *command, struct error *err)

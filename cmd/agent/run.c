@@ -63,13 +63,21 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 		error_set(err, ERROR_USAGE, "%s: issues of a forge cannot be read yet", word);
 		return error_next(err, "save its text as a file: agent run 42.md");
 	}
-	if (fd < 0)
-		return error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+	if (fd < 0) {
+		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+		return error_next(err, "name a file with the text of the issue, or give it with -m TEXT");
+	}
 	result = fd_read_all(fd, text);
 	if (result < 0 && errno == EFBIG)
 		return error_set(err, ERROR_USAGE, "issue %s is larger than 1 MiB", word);
-	if (result < 0)
-		return error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+	if (result < 0) {
+		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+		return error_next(err, "name a file with the text of the issue, or give it with -m TEXT");
+	}
+	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
+		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
+		return error_next(err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
+	}
 	return 0;
 }
 

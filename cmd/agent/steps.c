@@ -2,10 +2,8 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -111,75 +109,43 @@ void step_status_end(struct run *run)
 
 /* ---- preflight: is there a jail, and the command in it, before the model is paid for ---------------- */
 
-static int start_jail(struct run *run, struct supervised *jail, const struct jail_spec *spec,
-		      int *facts_fd, struct error *err)
+/* Whether PATH leads into the work tree or HOME: the command may come with the tree or its dependencies. */
+static bool command_in_tree(const struct config *config)
 {
-	int spec_fd AUTO_FD = jailplan_memfd(spec, err), null_fd AUTO_FD = -1;
-	int pipe_fds[2] = {-1, -1}, go[2] = {-1, -1}, result;
-	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	struct jail_go words;
+	const char *pair;
 
-	if (spec_fd < 0)
-		return err->kind;
-	strbuf_init(&text, STRBUF_MAX);
-	jail_go_init(&words);
-	jail_go_format(&words, &text);
-	jail_go_release(&words);
-	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0 ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
-	    fd_write_all(go[0], text.data, text.len) < 0) {
-		result = error_errno(err, ERROR_FAILED, errno, "preflight");
-	} else {
-		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd}, {FD_GO, go[1]},
-					 {FD_STDIN, null_fd},     {FD_STDOUT, null_fd}, {FD_STDERR, null_fd}};
-
-		result = supervise_start(&run->sup, jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60, NULL,
-					 NULL, err);
-	}
-	fd_close_ptr(&pipe_fds[1]);
-	fd_close_ptr(&go[1]);
-	run->preflight_go = go[0];
-	*facts_fd = pipe_fds[0];
-	return result;
+	for (size_t i = 0; (pair = config_item(config, "test.env", i)); i++)
+		if (strncmp(pair, "PATH=", 5) == 0)
+			return true;
+	return false;
 }
 
 int step_preflight(struct run *run, struct error *err)
 {
-	/* Looks the command up as the test will: exit status 1 when its first word is nowhere. */
+	/* Exit status 2 when the command is no shell syntax, 1 when its first word is nowhere. */
 	const char *command = config_get(run->config, "test.command");
 	size_t len = strcspn(command, " \t\n;|&<>()");
 	char *word AUTO_FREE = mem_strndup(command, len);
-	char sh[] = "/bin/sh", flag[] = "-c", look_up[] = "command -v -- \"$1\" >/dev/null", nothing[] = "true";
-	char *argv[] = {sh, flag, look_up, sh, word, NULL};
-	struct supervised jail = {0};
-	struct jail_spec spec;
+	char sh[] = "/bin/sh", flag[] = "-c", check[] = "sh -n -c \"$2\" || exit 2";
+	char look_up[] = "sh -n -c \"$2\" || exit 2; command -v -- \"$1\" >/dev/null";
+	char *whole AUTO_FREE = mem_strdup(command);
+	char *argv[] = {sh, flag, look_up, sh, word, whole, NULL};
 	struct jail_facts facts = {0};
-	bool look = word[0] && !strpbrk(word, "/=$'\"\\");
-	int facts_fd AUTO_FD = -1, result;
+	int result;
 
 	if (rundir_has(&run->dir, "publish/receipt.json"))
 		return 0;
-	if (!look)
-		argv[2] = nothing;
-	jail_spec_init(&spec);
-	run->preflight_go = -1;
-	result = jailplan_test(run->config, run->dir.state, NULL, run->recipe, argv, &spec, err);
-	for (size_t i = 0; result == 0 && spec.env[i]; i++)
-		if (strncmp(spec.env[i], "PATH=", 5) == 0 &&
-		    (strstr(spec.env[i], JAIL_WORK) || strstr(spec.env[i], JAIL_HOME)))
-			look = false; /* the command may come with the tree or its dependencies */
-	spec.limits.wall_ms = 20000;
-	if (result == 0)
-		result = start_jail(run, &jail, &spec, &facts_fd, err);
-	if (result == 0)
-		result = jailplan_read_facts(&run->sup, facts_fd, &facts, err);
-	fd_close_ptr(&run->preflight_go);
-	supervise_end(&run->sup, &jail);
-	jail_spec_release(&spec);
+	if (!word[0] || strpbrk(word, "/=$'\"\\"))
+		argv[2] = check;
+	if (command_in_tree(run->config))
+		argv[2] = check;
+	result = jailplan_try(&run->sup, run->config, run->dir.state, run->recipe, argv, &facts, err);
 	if (result == 0)
 		result = jailplan_judge(&facts, "/bin/sh", err);
-	if (result == 0 && look && facts.outcome == JAIL_EXITED && facts.value != 0) {
+	if (result == 0 && facts.outcome == JAIL_EXITED && facts.value == 2) {
+		result = error_set(err, ERROR_USAGE, "test command %s: a shell cannot make sense of it", command);
+		error_next(err, "look for a quote or bracket that is not closed");
+	} else if (result == 0 && facts.outcome == JAIL_EXITED && facts.value != 0) {
 		facts.outcome = JAIL_NOT_RUN;
 		facts.value = ENOENT;
 		facts.detail[0] = '\0';
