@@ -168,7 +168,7 @@ static void release_push_result(struct push_result *result)
 	push_result_release(result);
 }
 
-static int publish(const struct publish_job *job, struct error *err)
+static int publish(const struct publish_job *job, const struct push_fds *fds, struct error *err)
 {
 	struct json *tree AUTO_JSON = js_read_fd(FD_TREE, TREE_MAX, "tree.json", err);
 	struct push_result result __attribute__((cleanup(release_push_result)));
@@ -178,7 +178,7 @@ static int publish(const struct publish_job *job, struct error *err)
 	if (!tree || check_records(job, tree, err) || make_commit(job, tree, oid, err) ||
 	    enter_scratch(job, err))
 		return err->kind;
-	if (push_commit(job, oid, &result, err)) {
+	if (push_commit(job, fds, oid, &result, err)) {
 		if (result.server.len)
 			tell_server(&result);
 		return err->kind;
@@ -188,11 +188,12 @@ static int publish(const struct publish_job *job, struct error *err)
 
 static int run(struct stage *stage, struct error *err)
 {
+	struct push_fds fds = push_fds_look();
 	struct publish_job job __attribute__((cleanup(publish_job_release)));
 
 	if (publish_job_parse(stage->job, &job, err))
 		return err->kind;
-	return publish(&job, err);
+	return publish(&job, &fds, err);
 }
 
 int main(int argc, char **argv)

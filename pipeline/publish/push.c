@@ -1,5 +1,7 @@
 #include "push.h"
 
+#include <stdbool.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +35,8 @@
 struct push {
 	const struct publish_job *job; /* borrowed */
 	const char *oid;	       /* borrowed */
-	struct push_result *result;    /* borrowed */
+	struct push_fds fds;
+	struct push_result *result; /* borrowed */
 	struct gitcall_target target;
 	char *git_dir, *program; /* owned */
 	struct relay *relay;	 /* owned; https, ssh */
@@ -55,14 +58,30 @@ void push_result_release(struct push_result *result)
 	strbuf_release(&result->server);
 }
 
-static void close_number(int fd)
+static bool is_open(int fd)
 {
-	if (fcntl(fd, F_GETFD) >= 0)
-		close(fd);
+	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* ---- what git said
- * --------------------------------------------------------------------------------- */
+struct push_fds push_fds_look(void)
+{
+	return (struct push_fds){
+	    .secret = is_open(FD_SECRET),
+	    .log = is_open(FD_LOG),
+	    .net = is_open(FD_NET),
+	    .remote = is_open(FD_REMOTE),
+	};
+}
+
+/* Closes one of the row's descriptors, once. */
+static void close_number(int fd, bool *there)
+{
+	if (*there)
+		close(fd);
+	*there = false;
+}
+
+/* ---- what git said ------------------------------------------------------------------ */
 
 /* What the server said, on one line, for the message: mostly what a hook has to say. */
 static void server_words(const struct strbuf *server, char *out, size_t size)
@@ -150,7 +169,7 @@ static void run_fill(struct push *push, const struct gitcall *call, struct gitru
 	run->relay = push->relay;
 	run->pump = push->pump.fd[0] >= 0 ? &push->pump : NULL;
 	run->deadline_ms = push->deadline_ms;
-	run->log_fd = fcntl(FD_LOG, F_GETFD) >= 0 ? FD_LOG : -1;
+	run->log_fd = push->fds.log ? FD_LOG : -1;
 	run->log_left = &push->log_left;
 }
 
@@ -174,7 +193,7 @@ static int push_once(struct push *push, const char *lease, struct push_status *s
 	run_fill(push, &call, &run);
 	gitrun_wait(&run, err);
 	if (push->target.remote_fd >= 0)
-		close_number(push->target.remote_fd);
+		close_number(FD_REMOTE, &push->fds.remote);
 	porcelain_server_text(run.errs.data, run.errs.len, &push->result->server);
 	if (run.expired)
 		return explain_expiry(push, err);
@@ -211,8 +230,7 @@ static int take_status(struct push *push, const struct push_status *status, stru
 	return explain_refusal(push, status, err);
 }
 
-/* ---- over the network
- * ------------------------------------------------------------------------------- */
+/* ---- over the network --------------------------------------------------------------- */
 
 /* The remote's tip of the ref: 1, 0 when it is not there, or an error kind. */
 static int ask_tip(struct push *push, char tip[65], struct error *err)
@@ -268,6 +286,9 @@ static int open_relay(struct push *push, enum relay_kind kind, struct error *err
 {
 	AUTO_FREE char *authority = remote_authority(&push->job->remote);
 
+	if (!push->fds.net)
+		return error_set(err, ERROR_FAILED, "descriptor %d to agent-dial is missing",
+				 FD_NET);
 	if (relay_open(kind, authority, FD_NET, &push->relay, err))
 		return err->kind;
 	push->target.relay_port = relay_port(push->relay);
@@ -278,7 +299,7 @@ static int push_https(struct push *push, struct error *err)
 {
 	if (open_relay(push, RELAY_CONNECT, err))
 		return err->kind;
-	if (fcntl(FD_SECRET, F_GETFD) >= 0)
+	if (push->fds.secret)
 		push->keep[0] = FD_SECRET;
 	return push_network(push, err);
 }
@@ -316,10 +337,11 @@ static int push_ssh(struct push *push, struct error *err)
 
 	if (write_known_hosts(push->job, err) || open_relay(push, RELAY_FORWARD, err))
 		return err->kind;
-	if (fcntl(FD_SECRET, F_GETFD) < 0) {
+	if (!push->fds.secret) {
 		error_set(err, ERROR_USAGE, "an ssh remote needs a key and there is none");
 		return error_next(err, "name its source: publish.sshKey = file:PATH");
 	}
+	push->fds.secret = false; /* secret_take closes it */
 	key = secret_take(FD_SECRET, err);
 	if (!key)
 		return err->kind;
@@ -331,8 +353,7 @@ static int push_ssh(struct push *push, struct error *err)
 	return kind;
 }
 
-/* ---- to a repository on this machine
- * ----------------------------------------------------------------- */
+/* ---- to a repository on this machine ------------------------------------------------ */
 
 /* Reads what receive-pack says first, whole: 0, or an error kind. */
 static int read_advert(struct push *push, int fd, struct strbuf *text, struct advert *advert,
@@ -378,8 +399,6 @@ static int connect_git(struct push *push, int *remote_fd, const struct strbuf *a
 	int ours AUTO_FD = pair[0], gits AUTO_FD = pair[1];
 	if (dup3(gits, FD_REMOTE, O_CLOEXEC) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "descriptor %d", FD_REMOTE);
-	if (gits == FD_REMOTE)
-		fd_steal(&gits);
 	pump_init(&push->pump, fd_steal(remote_fd), fd_steal(&ours), advert->data, advert->len);
 	push->target.remote_fd = push->keep[0] = FD_REMOTE;
 	return 0;
@@ -399,12 +418,15 @@ static int push_local(struct push *push, struct error *err)
 	struct advert advert = {.at = 0};
 	struct push_status status;
 	enum rules_action action;
-	int remote AUTO_FD = fcntl(FD_REMOTE, F_DUPFD_CLOEXEC, FD_OUT_OF_THE_WAY);
+	int remote AUTO_FD = -1;
 
+	if (!push->fds.remote)
+		return error_set(err, ERROR_FAILED,
+				 "descriptor %d to git receive-pack is missing", FD_REMOTE);
+	/* its number is for git; dup3 in connect_git closes what is there now */
+	remote = fcntl(FD_REMOTE, F_DUPFD_CLOEXEC, FD_OUT_OF_THE_WAY);
 	if (remote < 0)
-		return error_errno(err, ERROR_FAILED, errno,
-				   "descriptor %d to git receive-pack", FD_REMOTE);
-	close(FD_REMOTE);
+		return error_errno(err, ERROR_FAILED, errno, "descriptor %d", FD_REMOTE);
 	strbuf_init(&text, ADVERT_BYTES_MAX);
 	if (read_advert(push, remote, &text, &advert, err))
 		return err->kind;
@@ -424,8 +446,7 @@ static int push_local(struct push *push, struct error *err)
 	return take_status(push, &status, err);
 }
 
-/* ---- the call
- * ---------------------------------------------------------------------------------------- */
+/* ---- the call ----------------------------------------------------------------------- */
 
 static void push_release(struct push *push)
 {
@@ -434,15 +455,17 @@ static void push_release(struct push *push)
 	pump_release(&push->pump);
 	free(push->git_dir);
 	free(push->program);
-	close_number(FD_SECRET);
+	close_number(FD_SECRET, &push->fds.secret);
+	close_number(FD_REMOTE, &push->fds.remote);
 }
 
-int push_commit(const struct publish_job *job, const char *oid, struct push_result *result,
-		struct error *err)
+int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
+		struct push_result *result, struct error *err)
 {
 	struct push push __attribute__((cleanup(push_release))) = {
 	    .job = job,
 	    .oid = oid,
+	    .fds = *fds,
 	    .result = result,
 	    .pump = {.fd = {-1, -1}},
 	    .agent = SSHAGENT_NONE,

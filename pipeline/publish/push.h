@@ -24,6 +24,14 @@ struct push_result {
 	struct strbuf server; /* the server's own messages, raw; filled on failure too */
 };
 
+/* Which of the row's descriptors came with this start. A number that did not is soon somebody
+ * else's: so it is looked at once, before anything is opened. */
+struct push_fds {
+	bool secret, log, net, remote;
+};
+
+struct push_fds push_fds_look(void);
+
 void push_result_init(struct push_result *result);
 void push_result_release(struct push_result *result);
 
@@ -32,7 +40,7 @@ void push_result_release(struct push_result *result);
  * FD_SECRET, FD_NET, FD_REMOTE and FD_LOG, and closes the first and third. 0; ERROR_NO when the
  * server or the rules say no (a resumed run tries again); else another kind.
  */
-int push_commit(const struct publish_job *job, const char *oid, struct push_result *result,
-		struct error *err);
+int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
+		struct push_result *result, struct error *err);
 
 #endif

@@ -4,11 +4,10 @@ is while a push is under way."""
 # deadline: 240
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import gitservers
-from e2e import descendants, wait_for
+from e2e import descendants, processes, wait_for
 from publish_stage import Scene
 from tap import Tap
 
@@ -66,7 +65,7 @@ def refusals(t, scene, server, other):
     refused("a token of two lines", scene.publish(remote, secret="a\nb"), 2, "credential")
     refused("an unknown authority", scene.publish({**remote, "ca": None}, secret=TOKEN), 2, "certificate", "publish.ca")
     refused("another name than the certificate's",
-            scene.publish(scene.https(server.port, "/git/refuse.git", scene.ca, host="127.0.0.2"), secret=TOKEN), 2,
+            scene.publish(scene.https(server.port, "/git/refuse.git", scene.ca, host="127.0.0.1"), secret=TOKEN), 2,
             "certificate")
     refused("a redirect to another host",
             scene.publish(scene.https(server.port, "/elsewhere/refuse.git", scene.ca), secret=TOKEN), 2, "redirect")
@@ -86,24 +85,34 @@ def refusals(t, scene, server, other):
     t.equal(outcome.status, 0, "afterwards it goes in", outcome.text)
 
 
+def release(fifo):
+    """Lets a hook go on that still waits for it."""
+    try:
+        fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    os.write(fd, b"go\n")
+    os.close(fd)
+
+
 def bad_weather(t, scene, server):
     bare = scene.bare("served/weather.git")
     with gitservers.silent_server() as silent:
         outcome = scene.publish(scene.https(silent.port, "/git/x.git", scene.ca), secret=TOKEN, deadline_s=2)
         t.equal(outcome.status, 4, "a silent server meets the deadline", outcome.text)
         t.contains(outcome.message, "within 2 s", "the message says so")
-    for after in (100, 700, 2200, 3000):
+    for after in (100, 700, 1500):
         with gitservers.Passage(server.port, stop_after=after, then_close=True) as broken:
             outcome = scene.publish(scene.https(broken.port, "/git/weather.git", scene.ca), secret=TOKEN,
                                     ref=f"refs/heads/agent/cut-{after}")
-            t.equal(outcome.status, 4, f"a connection that breaks after {after} bytes is a failure", outcome.text)
+            t.equal((outcome.status, scene.refs(bare)), (4, {"refs/heads/main": scene.base}),
+                    f"a connection that breaks after {after} bytes is a failure", outcome.text)
     fifo = scene.path("fifo")
     os.mkfifo(fifo)
     hook(scene, bare, "pre-receive", f"read x < {fifo}\n")
     outcome = scene.publish(scene.https(server.port, "/git/weather.git", scene.ca), secret=TOKEN, deadline_s=3)
     t.equal(outcome.status, 4, "a hook without end meets the deadline", outcome.text)
-    with open(fifo, "w") as f:
-        f.write("go\n")
+    release(fifo)
     os.unlink(os.path.join(bare, "hooks/pre-receive"))
     outcome = scene.publish(scene.https(server.port, "/git/weather.git", scene.ca), secret=TOKEN)
     t.equal(outcome.status, 0, "afterwards the push goes in, or was in", outcome.text)
@@ -169,14 +178,14 @@ def where_the_token_is(t, scene, server):
             holding = [name_of(pid) for pid in [running.process.pid] + list(family) if memory_holds(pid, needle)]
             t.ok(holding and set(holding) <= {"git-remote-http", "git-remote-https"},
                  "git's helper for https has it in memory, nobody else of the family", holding)
-            others = [pid for pid, words, _ in __import__("e2e").processes()
+            others = [pid for pid, words, _ in processes()
                       if "agent-dial" in words and memory_holds(pid, needle)]
             t.equal(others, [], "agent-dial has it not")
         scratch = []
         for top, _, files in os.walk(scene.dir):
             for name in files:
                 path = os.path.join(top, name)
-                if name != "htpasswd" and needle in open(path, "rb").read():
+                if os.path.isfile(path) and name != "htpasswd" and needle in open(path, "rb").read():
                     scratch.append(path)
         t.equal(scratch, [], "it is in no file")
         slow.release()

@@ -7,9 +7,9 @@ OpenSSH's sshd, and the ones that misbehave. Each is started by a test and ended
 Nothing is installed, no service of the machine is touched. missing() says what is not there.
 """
 
+import ctypes
 import os
 import pwd
-import select
 import shutil
 import socket
 import subprocess
@@ -39,6 +39,11 @@ def run(*args, **more):
     return done.stdout.decode(errors="replace")
 
 
+def die_with_test():
+    """In the child: a test that is killed leaves no server."""
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG
+
+
 class Server:
     """Processes that end together."""
 
@@ -48,7 +53,7 @@ class Server:
     def start(self, *args, env=None, log=None):
         out = open(log, "ab") if log else subprocess.DEVNULL
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env,
-                                 start_new_session=True)
+                                 start_new_session=True, preexec_fn=die_with_test)
         if log:
             out.close()
         self.processes.append(child)
@@ -92,7 +97,7 @@ class Server:
 
 
 class Authority:
-    """A certificate authority of one's own and a certificate for localhost and 127.0.0.1."""
+    """A certificate authority of one's own and a certificate for localhost."""
 
     def __init__(self, directory):
         self.dir = directory
@@ -105,7 +110,7 @@ class Authority:
         run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-keyout", self.key, "-out", path("server.csr"), "-subj", "/CN=localhost")
         with open(path("ext"), "w") as f:
-            f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+            f.write("subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n")
         run("openssl", "x509", "-req", "-in", path("server.csr"), "-CA", self.ca, "-CAkey", path("ca.key"),
             "-CAcreateserial", "-days", "2", "-out", self.cert, "-extfile", path("ext"))
 
@@ -296,45 +301,42 @@ def silent_server():
 
 
 class Passage(TcpServer):
-    """Passes bytes on to a port. When a connection has passed stop_after bytes from the client, what is to come waits until
-    release() (then_close: the connection is cut instead). reached is set at that moment."""
+    """Passes bytes on to a port. Once stop_after bytes have come from clients, over all connections, what comes next waits for
+    release(); with then_close this and every later connection is cut instead. reached is set at that moment."""
 
     def __init__(self, port, stop_after=None, then_close=False):
         self.target, self.stop_after, self.then_close = port, stop_after, then_close
         self.reached, self.go = threading.Event(), threading.Event()
+        self.passed = 0
         super().__init__(self._pass)
 
     def release(self):
         self.go.set()
 
     def _pass(self, client):
+        if self.reached.is_set() and self.then_close:
+            client.close()
+            return
         server = socket.create_connection(("127.0.0.1", self.target))
         self.connections.append(server)
-        passed = 0
-        while True:
-            for source in select.select([client, server], [], [])[0]:
-                data = source.recv(16384)
-                target = server if source is client else client
-                if not data:
-                    target.shutdown(socket.SHUT_WR)
-                    other = client.recv(1) if source is server else None
-                    if not other:
-                        # the other way goes on until its end
-                        while source is client:
-                            data = server.recv(16384)
-                            if not data:
-                                break
-                            client.sendall(data)
-                        client.close()
-                        server.close()
-                        return
-                if source is client:
-                    passed += len(data)
-                    if self.stop_after is not None and passed > self.stop_after and not self.go.is_set():
-                        self.reached.set()
-                        if self.then_close:
-                            client.shutdown(socket.SHUT_RDWR)
-                            server.shutdown(socket.SHUT_RDWR)
-                            return
-                        self.go.wait()
+        threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
+        while data := client.recv(16384):
+            self.passed += len(data)
+            if self.stop_after is not None and self.passed > self.stop_after and not self.go.is_set():
+                self.reached.set()
+                if self.then_close:
+                    client.shutdown(socket.SHUT_RDWR)
+                    server.shutdown(socket.SHUT_RDWR)
+                    return
+                self.go.wait()
+            server.sendall(data)
+        server.shutdown(socket.SHUT_WR)
+
+    @staticmethod
+    def _pump(source, target):
+        try:
+            while data := source.recv(16384):
                 target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
