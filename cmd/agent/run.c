@@ -214,6 +214,20 @@ void run_release(struct run *run)
 	rundir_release(&run->dir);
 }
 
+/* Variables that the configuration names, well known or not, leave the environment before anything is
+ * started (law L2), long before the row that needs them. */
+static void adopt_named_secrets(const struct config *config)
+{
+	static const char *const keys[] = {"model.key", "publish.token", "publish.sshKey"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *source = config_get(config, keys[i]);
+
+		if (source && strncmp(source, "env:", 4) == 0)
+			secret_adopt_env(environ, source + 4);
+	}
+}
+
 /* The run's own -c pairs below those of this command line. */
 static int merge_config(struct run *run, struct options *options, struct error *err)
 {
@@ -228,6 +242,7 @@ static int merge_config(struct run *run, struct options *options, struct error *
 	for (size_t i = 0; options->command != command_find("run") && i < js_len(options->pairs); i++)
 		if (config_add_pair(run->config, js_text(js_at(options->pairs, i)), err))
 			return err->kind;
+	adopt_named_secrets(run->config);
 	return 0;
 }
 
