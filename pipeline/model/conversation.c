@@ -12,11 +12,15 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/model/scrub.h"
 
+struct entry {
+	struct json *line; /* owned */
+};
+
 struct talk {
 	int fd; /* borrowed; -1: in memory only */
 	size_t bytes;
 	const struct scrub *scrub; /* borrowed */
-	struct json **lines;	   /* owned */
+	struct entry *lines;	   /* owned */
 	size_t len, cap;
 };
 
@@ -33,7 +37,7 @@ void talk_free(struct talk *talk)
 	if (!talk)
 		return;
 	for (size_t i = 0; i < talk->len; i++)
-		js_free(talk->lines[i]);
+		js_free(talk->lines[i].line);
 	free(talk->lines);
 	free(talk);
 }
@@ -49,7 +53,7 @@ static void push(struct talk *talk, struct json *taken)
 		talk->cap = talk->cap ? talk->cap * 2 : 64;
 		talk->lines = mem_realloc(talk->lines, talk->cap, sizeof(*talk->lines));
 	}
-	talk->lines[talk->len++] = taken;
+	talk->lines[talk->len++].line = taken;
 }
 
 static int load_line(struct talk *talk, const char *text, size_t len, const char *name,
@@ -126,12 +130,12 @@ size_t talk_len(const struct talk *talk)
 
 struct json *talk_at(const struct talk *talk, size_t index)
 {
-	return index < talk->len ? talk->lines[index] : NULL;
+	return index < talk->len ? talk->lines[index].line : NULL;
 }
 
 struct json *talk_last(const struct talk *talk)
 {
-	return talk->len ? talk->lines[talk->len - 1] : NULL;
+	return talk->len ? talk->lines[talk->len - 1].line : NULL;
 }
 
 size_t talk_count(const struct talk *talk, const char *role)
@@ -139,7 +143,7 @@ size_t talk_count(const struct talk *talk, const char *role)
 	size_t count = 0;
 
 	for (size_t i = 0; i < talk->len; i++)
-		count += strcmp(line_role(talk->lines[i]), role) == 0;
+		count += strcmp(line_role(talk->lines[i].line), role) == 0;
 	return count;
 }
 

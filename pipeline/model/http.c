@@ -249,7 +249,6 @@ static int set_walls(struct http *http, struct error *err)
 		SET(curl, CURLOPT_SSL_VERIFYPEER, 1L);
 		SET(curl, CURLOPT_SSL_VERIFYHOST, 2L);
 		SET(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-		SET(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	}
 	return 0;
 }

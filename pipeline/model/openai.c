@@ -205,13 +205,22 @@ static void take_content(struct reply *reply, const struct json *content)
 }
 
 /*
- * The call that a piece belongs to. The index decides; but a piece with an id of its own that
- * differs from the one we have begins another call (servers that give every call index 0, or
- * none).
+ * Whether a piece begins another call than the one that its index points to: servers that give
+ * every call index 0, or none, tell them apart by an id, or by nothing but a name.
  */
-static struct reply_block *call_of(struct reply *reply, const struct json *piece)
+static bool is_another(const struct reply_block *block, const struct json *piece)
 {
 	const char *id = js_str(piece, "id", "");
+
+	if (id[0])
+		return block->id && strncmp(block->id, id, REPLY_ID_MAX) != 0;
+	return !js_is_int(js_get(piece, "index")) &&
+	       js_str(js_get(piece, "function"), "name", "")[0] != '\0';
+}
+
+/* The call that a piece belongs to; NULL (and overfull) at the cap. */
+static struct reply_block *call_of(struct reply *reply, const struct json *piece)
+{
 	bool numbered = js_is_int(js_get(piece, "index"));
 	long long index = js_int(piece, "index", 0);
 	struct reply_block *block = NULL;
@@ -222,15 +231,10 @@ static struct reply_block *call_of(struct reply *reply, const struct json *piece
 		if (have->kind == REPLY_CALL && (!numbered || have->index == index))
 			block = have;
 	}
-	if (block && id[0] && block->id && strncmp(block->id, id, REPLY_ID_MAX) != 0)
-		block = NULL;
-	else if (block && !numbered && !id[0] &&
-		 js_str(js_get(piece, "function"), "name", "")[0])
-		block = NULL; /* neither number nor id, but a name: it is another one */
-	if (!block)
+	if (!block || is_another(block, piece))
 		block = reply_add(reply, REPLY_CALL, index < 0 ? 0 : index);
 	if (block)
-		reply_name(block, id, NULL);
+		reply_name(block, js_str(piece, "id", ""), NULL);
 	return block;
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The model stage over TLS: the certificate is checked against the given bundle, for the name of the host, by a
-stage that can neither resolve nor connect by itself."""
+stage that can neither resolve nor connect by itself; and over HTTP/2, behind a real web server."""
 
 import os
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import gitservers  # noqa: E402
 import modelserver  # noqa: E402
 import modelstage  # noqa: E402
 from modelserver import answer_calls  # noqa: E402
@@ -15,6 +16,80 @@ from tap import Tap  # noqa: E402
 SCRIPT = [answer_calls([{"name": "edit_file", "input": {"path": "a.txt", "old": "two", "new": "zwei"}},
                         {"name": "submit", "input": {"title": "Translate two"}}])]
 KEY = "sk-a-key-for-the-tests"
+NGINX_CONF = """
+%(user)s
+daemon off;
+worker_processes 1;
+error_log %(dir)s/error.log;
+pid %(dir)s/nginx.pid;
+events { worker_connections 64; }
+http {
+    log_format protocol "$server_protocol $status";
+    access_log %(dir)s/access.log protocol;
+    client_body_temp_path %(dir)s/body;
+    proxy_temp_path %(dir)s/proxy;
+    fastcgi_temp_path %(dir)s/fastcgi;
+    uwsgi_temp_path %(dir)s/uwsgi;
+    scgi_temp_path %(dir)s/scgi;
+    server {
+        listen 127.0.0.1:%(port)d ssl http2;
+        ssl_certificate %(cert)s;
+        ssl_certificate_key %(key)s;
+        client_max_body_size 0;
+        location / { proxy_pass http://127.0.0.1:%(behind)d; proxy_buffering off; proxy_http_version 1.1; }
+    }
+}
+"""
+
+
+class Front(gitservers.Server):
+    """nginx with TLS and HTTP/2 before a model server."""
+
+    def __init__(self, directory, certificates, behind):
+        super().__init__()
+        self.dir, self.port = directory, gitservers.free_port()
+        os.makedirs(directory)
+        cert, key = modelserver.make_certificates(certificates, "localhost")
+        conf = os.path.join(directory, "nginx.conf")
+        with open(conf, "w", encoding="ascii") as f:
+            f.write(NGINX_CONF % {"user": "user root;" if os.geteuid() == 0 else "", "dir": directory,
+                                  "port": self.port, "cert": cert, "key": key, "behind": behind})
+        log = os.path.join(directory, "log")
+        try:
+            self.start(gitservers.NGINX, "-p", directory, "-e", f"{directory}/error.log", "-c", conf,
+                       env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, log=log)
+            self.wait_port(self.port, log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def protocols(self):
+        with open(os.path.join(self.dir, "access.log"), encoding="ascii") as f:
+            return f.read().splitlines()
+
+
+def over_http2(t, place, repo, certificates):
+    """What libcurl does over HTTP/2 goes through the socketpair too: streams, faults, silence."""
+    if not os.path.exists(gitservers.NGINX):
+        t.skip("HTTP/2", f"{gitservers.NGINX} is not there")
+        return
+    with modelserver.Server() as server:
+        front = Front(os.path.join(place, "front"), certificates, server.port)
+        try:
+            long = "x" * 300000  # more than a window of flow control
+            steps = [answer_calls([{"name": "write_file", "input": {"path": "b.txt", "content": long}}]), *SCRIPT]
+            for mode, status in (("ok", 0), ("429:1", 0), ("cut", 0), ("silence", 0), ("error-stream", 0), ("huge", 4)):
+                server.script([mode, *steps])
+                run = modelstage.Run(place, repo, "anthropic", port=front.port, key=KEY, tls=True, host="localhost",
+                                     ca=os.path.join(certificates, "ca.pem"),
+                                     limits={"backoff_ms": 1, "idle_ms": 800, "response_bytes": 8 << 20})
+                end = run.round()
+                t.equal(end.status, status, f"HTTP/2, {mode}", end.describe())
+            protocols = front.protocols()
+            t.ok(protocols and all(line.startswith("HTTP/2.0 ") for line in protocols), "it was HTTP/2 indeed", protocols)
+            t.equal({tuple(r["key_in"]) for r in server.requests}, {("header:x-api-key",)}, "with the key in its header")
+        finally:
+            front.stop()
 
 
 def main():
@@ -48,10 +123,12 @@ def main():
                      "the system's bundle does not have it", end.describe())
             else:
                 t.skip("the system's bundle does not have it", "no system bundle")
-            end = ask(host="other.localhost")
-            t.ok(end.status == 4 and ("no trusted connection" in end.error.get("message", "") or
-                                      "no connection" in end.error.get("message", "")),
+            end = ask(host="other.example", dial={"host": "127.0.0.1"})
+            t.ok(end.status == 4 and "no trusted connection" in end.error.get("message", ""),
                  "a name that the certificate does not have", end.describe())
+            end = ask(host="127.0.0.2", dial={"host": "127.0.0.1"})
+            t.ok(end.status == 4 and "no trusted connection" in end.error.get("message", ""),
+                 "an address that the certificate does not have", end.describe())
             end = ask(ca=os.path.join(place, "none.pem"))
             t.ok(end.status == 2 and "CA bundle" in end.error.get("message", ""), "a bundle that is not there",
                  end.describe())
@@ -75,6 +152,7 @@ def main():
                                  ca=os.path.join(ours, "ca.pem"), limits={"backoff_ms": 1})
             end = run.round()
             t.ok(end.status == 4 and not server.requests, "TLS to a plain HTTP port", end.describe())
+        over_http2(t, place, repo, ours)
 
 
 main()

@@ -44,6 +44,9 @@ static void json_strings_and_names_are_scrubbed_at_any_depth(void **state)
 	    &scrub, parse("{'a':['x " KEY "',{'" KEY "':{'b':'" KEY "'}},1,true,null,2.5]}"));
 	expect_json(node, "{'a':['x [key]',{'[key]':{'b':'[key]'}},1,true,null,2.5]}");
 	js_free(node);
+	node = scrub_json(&scrub, parse("[{'a " KEY "':1}]"));
+	expect_json(node, "[{'a [key]':1}]");
+	js_free(node);
 }
 
 static void json_escaped_key_is_scrubbed_too(void **state)
