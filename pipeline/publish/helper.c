@@ -39,7 +39,7 @@ enum askpass_question askpass_match(const char *prompt, const char *url, const c
 {
 	const char *host = strstr(url, "://");
 	AUTO_FREE char *encoded = percent_encode(user);
-	AUTO_FREE char *upper = NULL, *want_user = NULL, *want_raw = NULL, *want_encoded = NULL;
+	AUTO_FREE char *want_user = NULL, *want_raw = NULL, *want_encoded = NULL;
 
 	if (!host)
 		return ASKPASS_OTHER;
