@@ -197,8 +197,9 @@ static bool names_issue(const char *text)
 		text += *text == 's' || *text == 'S';
 		text += strspn(text, " \n");
 	}
+	bool number = (*text == '#' || *text == '!') && isdigit((unsigned char)text[1]);
 	size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./");
-	return *text == '#' || *text == '!' || strncasecmp(text, "gh-", 3) == 0 ||
+	return number || strncasecmp(text, "gh-", 3) == 0 ||
 	       strncasecmp(text, "http", 4) == 0 || (name && (text[name] == '#' || text[name] == '!')) ||
 	       (name > 2 && memchr(text, '-', name) && isupper((unsigned char)text[0]) &&
 		isdigit((unsigned char)text[name - 1]));
@@ -337,43 +338,51 @@ static bool make_subject(const char *title, struct strbuf *out)
 
 /* ---- body and trailers -------------------------------------------------------------------------------------- */
 
-/* Appends the body's lines, without blank ones at either end or two in a row. */
-static void add_body(const char *body, struct strbuf *out)
+/* The lines that may stand in a body, without blank ones at either end or two in a row. */
+static void filter_lines(const struct strbuf *text, struct strbuf *out)
 {
-	struct strbuf text AUTO_STRBUF = STRBUF_NONE, lines AUTO_STRBUF = STRBUF_NONE;
-	bool gap = false, any = false;
+	bool gap = false;
 
-	strbuf_init(&text, MESSAGE_BODY_MAX);
-	clean(body, &text);
-	drop_directives(&text);
-	defuse(&text);
-	strbuf_init(&lines, (size_t)MESSAGE_BODY_MAX * 2);
-	for (const char *line = text.data; *line;) {
-		size_t whole = strcspn(line, "\n"), len = whole, before = lines.len;
+	for (const char *line = text->data; *line;) {
+		size_t whole = strcspn(line, "\n"), len = whole, before = out->len;
 		while (len && line[len - 1] == ' ')
 			len--;
-		if (len) {
-			if (gap && any)
-				strbuf_addc(&lines, '\n');
-			size_t mark = lines.len;
-			add_body_line(line, len, &lines);
-			if (lines.len == mark) { /* dropped */
-				lines.len = before;
-				lines.data[before] = '\0';
-			} else {
-				gap = false;
-				any = true;
-			}
-		} else {
+		if (len && gap && out->len)
+			strbuf_addc(out, '\n');
+		size_t mark = out->len;
+		if (len)
+			add_body_line(line, len, out);
+		if (!len) {
 			gap = true;
+		} else if (out->len == mark) { /* dropped, with the blank line before it */
+			out->len = before;
+			out->data[before] = '\0';
+		} else {
+			gap = false;
 		}
 		line += whole + (line[whole] == '\n');
 	}
-	drop_directives(&lines);
-	if (strspn(lines.data, " \n") == lines.len)
+}
+
+/* What is taken out may leave something new behind: lines are looked at before and after. */
+static void add_body(const char *body, struct strbuf *out)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE, lines AUTO_STRBUF = STRBUF_NONE;
+	struct strbuf again AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&text, MESSAGE_BODY_MAX);
+	strbuf_init(&lines, (size_t)MESSAGE_BODY_MAX * 2);
+	strbuf_init(&again, (size_t)MESSAGE_BODY_MAX * 4);
+	clean(body, &text);
+	drop_directives(&text);
+	filter_lines(&text, &lines);
+	defuse(&lines);
+	filter_lines(&lines, &again);
+	drop_directives(&again);
+	if (strspn(again.data, " \n") == again.len)
 		return;
 	strbuf_addc(out, '\n');
-	strbuf_add(out, lines.data, lines.len);
+	strbuf_add(out, again.data, again.len);
 	if (out->data[out->len - 1] != '\n')
 		strbuf_addc(out, '\n');
 }

@@ -30,6 +30,18 @@ static void count(git_status_list *list, git_index *index, struct status_facts *
 	}
 }
 
+/* The work tree is the one we were told, not one that the configuration names. */
+static int use_workdir(git_repository *repo, const char *workdir)
+{
+	const char *have = git_repository_workdir(repo);
+	size_t len = strlen(workdir);
+
+	/* (setting what is set leaks in libgit2 1.5) */
+	if (have && strncmp(have, workdir, len) == 0 && strcmp(have + len, "/") == 0)
+		return 0;
+	return git_repository_set_workdir(repo, workdir, 0);
+}
+
 int status_read(const char *gitdir, const char *workdir, struct status_facts *facts,
 		struct error *err)
 {
@@ -44,9 +56,8 @@ int status_read(const char *gitdir, const char *workdir, struct status_facts *fa
 	*facts = (struct status_facts){0, 0};
 	options.show = GIT_STATUS_SHOW_INDEX_AND_WORKDIR;
 	options.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;
-	/* The work tree is the one we were told, not one that the configuration names. */
 	if (git_repository_open_ext(&repo, gitdir, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL) < 0 ||
-	    git_repository_set_workdir(repo, workdir, 0) < 0 ||
+	    use_workdir(repo, workdir) < 0 ||
 	    git_repository_index(&index, repo) < 0 || git_status_list_new(&list, repo, &options) < 0)
 		rc = gitops_error(err, ERROR_FAILED, "state of the work tree");
 	else

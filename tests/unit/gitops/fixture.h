@@ -78,7 +78,8 @@ static inline char *run_program(const char *dir, const char *const *argv, const 
 	assert_int_equal(fd_read_all(out[0], &buf), 0);
 	close(out[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	if (status != 0)
+		fail_msg("%s ends with %d: %s", argv[0], status, buf.data);
 	while (buf.len && buf.data[buf.len - 1] == '\n')
 		buf.data[--buf.len] = '\0';
 	return strbuf_steal(&buf);

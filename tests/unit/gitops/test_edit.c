@@ -114,6 +114,8 @@ static void replace_crlf_file_keeps_its_line_ends(void **state)
 	expect("one\ntwo\n", "one\r\ntwo\r\n", "1\r\n2\r\n", 0, EDIT_OK, "1\n2\n");
 	expect("a\r\nb\nc\r\n", "b\nc", "b\nx\nc", 0, EDIT_OK, "a\r\nb\nx\nc\r\n");
 	expect("a\r\nb\nc\r\n", "a\nb", "a2\nb2", 0, EDIT_OK, "a2\r\nb2\nc\r\n");
+	expect("a\r\nb\nc\r\nd\n", "a\nb\nc\nd", "a\nx\nc\nd", 0, EDIT_OK, "a\r\nx\nc\r\nd\n");
+	expect("a\nb\r\nc\nd\r\n", "a\nb\nc\nd\n", "b\nnew\nc\nd\n", 0, EDIT_OK, "b\r\nnew\r\nc\nd\r\n");
 	expect("a\r\nfoo\r\n", "\nfoo", "", 0, EDIT_OK, "a\r\n");
 	expect("a\r\nfoo", "\nfoo", "", 0, EDIT_OK, "a");
 }
