@@ -193,7 +193,9 @@ static unsigned long long start_time(pid_t pid)
 		return 0;
 	text[len] = '\0';
 	at = strrchr(text, ')'); /* the name may hold anything */
-	field = at && at[1] ? field_of(at + 2, 22 - 3) : NULL;
+	if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X') /* it has ended */
+		return 0;
+	field = field_of(at + 2, 22 - 3);
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 

@@ -8,7 +8,6 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/strbuf.h"
-#include "pipeline/stages.h"
 #include "sandbox/jail/run.h"
 
 bool identity_from_map(const char *map, unsigned long wanted, unsigned long *id)
@@ -45,7 +44,7 @@ static int from_file(const char *path, unsigned long wanted, unsigned long *id)
 
 int identity_choose(struct jail_run *run)
 {
-	unsigned long wanted = (unsigned long)STAGE_UID_BASE + 4096 + (unsigned long)getpid();
+	unsigned long wanted = JAIL_UID_BASE + (unsigned long)getpid();
 	unsigned long uid, gid;
 	int has_uid, has_gid;
 

@@ -7,6 +7,10 @@
 
 struct jail_run;
 
+/* A payload's uid is this plus the pid of its agent-jail: STAGE_UID_BASE of pipeline/stages.h +
+ * 4096 (a unit test compares). */
+#define JAIL_UID_BASE 1879052288UL
+
 /* Chooses run->uid, gid and separate. 0 or -1 (step_fail). */
 int identity_choose(struct jail_run *run);
 

@@ -36,7 +36,10 @@ static int send_go(struct jail_run *run, const struct jail_go *go, const int *fd
 
 	strbuf_init(&text, JAIL_SPEC_MAX);
 	jail_go_format(go, &text);
-	return parts_send_raw(run->payload_sock, text.data, text.len, fds, count);
+	if (parts_send_raw(run->payload_sock, text.data, text.len, fds, count) < 0 &&
+	    !parts_peer_gone())
+		return -1;
+	return 0;
 }
 
 static int open_base(const char *path)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,12 +157,30 @@ static int start_helper(struct outer *outer)
 	return 0;
 }
 
+/*
+ * A payload with a uid of its own could not open /dev/stdout and /dev/stderr: a pipe belongs to
+ * who made it.
+ */
+static void give_pipes(const struct jail_run *run)
+{
+	for (int fd = FD_STDIN; run->separate && fd <= FD_STDERR; fd++) {
+		struct statfs fs;
+
+		if (fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC &&
+		    fchown(fd, run->uid, run->gid) < 0)
+			return; /* it can write to what it holds all the same */
+	}
+}
+
 static int set_up(struct outer *outer)
 {
 	struct jail_run *run = &outer->run;
 
 	if (take_descriptors(run) < 0 || read_spec(run) < 0 || identity_choose(run) < 0 ||
-	    cgroup_find(run) < 0 || start_helper(outer) < 0)
+	    cgroup_find(run) < 0)
+		return -1;
+	give_pipes(run);
+	if (start_helper(outer) < 0)
 		return -1;
 	/* meanwhile the namespaces come to be */
 	if (cgroup_make(run) < 0 || (run->separate && tree_open_sources(run) < 0))
@@ -332,6 +352,8 @@ static void watch(struct outer *outer)
 	bool told = false;
 
 	alarm(0);
+	prctl(PR_SET_PDEATHSIG,
+	      0); /* from here on the starter's end is seen, and cleaned up after */
 	outer->deadline_ms = fd_now_ms() + SET_UP_MS;
 	while (!outer->ended && !run->failure.what[0] &&
 	       (!outer->starter_gone || outer->ready)) {

@@ -43,6 +43,11 @@ int parts_send_raw(int sock, const char *text, size_t len, const int *fds, size_
 	return n < 0 ? -1 : 0;
 }
 
+bool parts_peer_gone(void)
+{
+	return errno == EPIPE || errno == ECONNRESET || errno == EBADF;
+}
+
 long parts_receive_raw(int sock, char *text, size_t size, int *fds, size_t *count)
 {
 	char *control AUTO_FREE = mem_calloc(CMSG_SPACE(PARTS_MAX * sizeof(int)), 1);
@@ -110,7 +115,8 @@ int parts_send(struct jail_run *run)
 		}
 	}
 	strbuf_addc(&text, '.');
-	if (parts_send_raw(run->payload_sock, text.data, text.len, fds, count) < 0)
+	if (parts_send_raw(run->payload_sock, text.data, text.len, fds, count) < 0 &&
+	    !parts_peer_gone())
 		return step_fail(run, "mounts cannot be handed to the payload");
 	for (size_t i = 0; i < count; i++)
 		close(fds[i]);

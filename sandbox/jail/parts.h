@@ -6,6 +6,7 @@
 #ifndef JAIL_PARTS_H
 #define JAIL_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct jail_run;
@@ -14,6 +15,10 @@ struct jail_run;
 
 /* One message. Descriptors stay the caller's. 0, or -1 with errno. */
 int parts_send_raw(int sock, const char *text, size_t len, const int *fds, size_t count);
+/* Whether errno of a failed send means that the payload has ended. Then that is no failure of
+ * its own: why it ended comes in a message of the payload or the helper. */
+bool parts_peer_gone(void);
+
 /* The next message, at most size bytes; fds (PARTS_MAX) become the caller's. Length; 0 when the
  * peer is gone; -1 with errno. */
 long parts_receive_raw(int sock, char *text, size_t size, int *fds, size_t *count);

@@ -64,7 +64,7 @@ static bool descriptors_are_listed(int sock)
 	bool fine = dir;
 
 	while (dir && (entry = readdir(dir))) {
-		int fd = atoi(entry->d_name);
+		long fd = strtol(entry->d_name, NULL, 10);
 
 		if (entry->d_name[0] != '.' && fd > 2 && fd != sock && fd != dirfd(dir))
 			fine = false;
@@ -148,8 +148,8 @@ static const char *first_surprise(int sock)
 		return "the ids are not those of the payload";
 	if (!descriptors_are_listed(sock))
 		return "a descriptor is open that is not listed";
-	if (!failed_with(socket(AF_VSOCK, SOCK_STREAM, 0), EAFNOSUPPORT) ||
-	    !failed_with(socket(AF_PACKET, SOCK_RAW, 0), EAFNOSUPPORT))
+	if (!failed_with(socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0), EAFNOSUPPORT) ||
+	    !failed_with(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), EAFNOSUPPORT))
 		return "a socket family is open that must be closed";
 	if (!no_way_out())
 		return "the network is not empty";

@@ -10,7 +10,7 @@
  *   --log FILE --log-bytes N   collects the output as a stage does
  *   --fault STEP   runs agent-jail-faults and lets that step fail
  *   --no-go        closes without a go
- *   --raw-spec FILE --raw-go FILE   sends these bytes instead
+ *   --raw-spec FILE --raw-go FILE   sends these bytes instead; with --no-go closes behind them
  *
  * Ends as env(1) would: the command's status, 128 + signal, 124 at the deadline, 125 when not
  * set up, 126, 127.
@@ -380,6 +380,8 @@ int main(int argc, char **argv)
 			    o.log ? -1 : fcntl(2, F_DUPFD_CLOEXEC, 3), &err) < 0)
 		die("start", &err);
 	if (o.no_go) {
+		if (o.raw_go)
+			send_raw(&jail, o.raw_go);
 		jail_close(&jail);
 	} else {
 		result =

@@ -1,0 +1,163 @@
+"""Starting agent-jail from tests, as root and as an ordinary user, and looking for what it leaves.
+
+Copies the programs to a place that every user can reach. `modes()` is what can be tried here: started by root both, else only
+the user that we are.
+"""
+
+import glob
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+USER = 1000  # any id that is not ours
+TIMEOUT_S = 60
+
+
+def modes():
+    return ["root", "user"] if os.geteuid() == 0 else ["user"]
+
+
+class Result:
+    def __init__(self, status, out, err, facts):
+        self.status, self.out, self.err, self.facts = status, out, err, facts
+
+    def __getattr__(self, name):
+        """A fact, as text."""
+        return self.__dict__["facts"].get(name, "")
+
+    def text(self):
+        return f"status {self.status}\nfacts {self.facts}\nout {self.out[-2000:]}\nerr {self.err[-2000:]}"
+
+
+class Jail:
+    """A directory with programs, a store and a run directory, for one mode."""
+
+    def __init__(self, mode):
+        self.mode = mode
+        self.top = tempfile.mkdtemp(prefix="jail-test-")
+        os.chmod(self.top, 0o755)
+        self.bin = os.path.join(self.top, "bin")
+        os.makedirs(self.bin, 0o755)
+        for program in ("agent-jail", "agent-jail-faults", "jailrun", "wall/jail_probe"):
+            shutil.copy(os.path.join(BUILD, program), self.bin)
+        self.drop = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"] \
+            if mode == "user" and os.geteuid() == 0 else []
+        self.owner = USER if self.drop else os.geteuid()
+        self.store = os.path.join(self.top, "store")
+        self.scratch = os.path.join(self.top, "run")
+        for path in (self.store, self.scratch):
+            os.mkdir(path, 0o755)
+            os.chown(path, self.owner, self.owner)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.top, ignore_errors=True)
+
+    def command(self, *command, options=(), program="jailrun"):
+        degraded = ["--degraded-ok"] if self.mode == "user" else []
+        return [*self.drop, os.path.join(self.bin, program), *degraded, "--ro", f"{self.bin}:/opt/bin",
+                *options, "--", *command]
+
+    def start(self, *command, options=(), **more):
+        """A Popen; its facts come into the file self.facts."""
+        self.facts = os.path.join(self.scratch, "facts-" + mark())
+        return subprocess.Popen(self.command(*command, options=["--facts", self.facts, *options]),
+                                stdin=subprocess.DEVNULL, **more)
+
+    def read_facts(self):
+        try:
+            with open(self.facts, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            os.unlink(self.facts)
+        except FileNotFoundError:
+            text = ""
+        return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
+
+    def run(self, *command, options=(), stdin=b"", timeout=TIMEOUT_S, env=None, program="jailrun"):
+        self.facts = os.path.join(self.scratch, "facts-" + mark())
+        done = subprocess.run(self.command(*command, options=["--facts", self.facts, *options], program=program),
+                              input=stdin, capture_output=True, timeout=timeout, env=env, check=False)
+        return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"),
+                      self.read_facts())
+
+    def probe(self, *words, options=(), **more):
+        return self.run("/opt/bin/jail_probe", *words, options=options, **more)
+
+    def layer(self, name, files, home=False):
+        """Makes a layer from {path: text, None (whiteout), ("link", target) or ("dir", opaque)}, owned by the stage. Returns its
+        options."""
+        base = os.path.join(self.scratch, name[4:]) if name.startswith("run/") else os.path.join(self.store, name)
+        os.makedirs(base, 0o755, exist_ok=True)
+        for path, content in files.items():
+            full = os.path.join(base, path)
+            os.makedirs(os.path.dirname(full), 0o755, exist_ok=True)
+            if content is None:
+                os.mknod(full, 0o020000, 0)
+            elif isinstance(content, tuple) and content[0] == "link":
+                os.symlink(content[1], full)
+            elif isinstance(content, tuple):
+                os.makedirs(full, exist_ok=True)
+                if content[1]:
+                    os.setxattr(full, "user.overlay.opaque", b"y")
+            else:
+                with open(full, "w") as file:
+                    file.write(content)
+                if content.startswith("#!"):
+                    os.chmod(full, 0o755)
+        top = self.store if not name.startswith("run/") else self.scratch
+        for folder, dirs, names in os.walk(top):
+            for entry in [folder, *[os.path.join(folder, n) for n in dirs + names]]:
+                os.lchown(entry, self.owner, self.owner)
+        return ["--home-layer" if home else "--layer", name]
+
+    def stores(self):
+        return ["--store", self.store, "--scratch", self.scratch]
+
+
+def mark():
+    """A value that only one jail has in its environment."""
+    return secrets.token_hex(12)
+
+
+def marked_processes(value):
+    """Processes with the mark in their environment. Only root sees them all."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(path, "rb") as file:
+                if value.encode() in file.read():
+                    found.append(int(path.split("/")[2]))
+        except OSError:
+            pass
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def stale_groups():
+    """Control groups of jails whose agent-jail is gone."""
+    found = []
+    for path in glob.glob("/sys/fs/cgroup/**/agent-[0-9]*-[0-9]*", recursive=True):
+        try:
+            with open(f"/proc/{os.path.basename(path).split('-')[1]}/stat") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:
+            state = "X"
+        if state in "ZX" and os.path.exists(path):
+            found.append(path)
+    return found
+
+
+def eventually(condition, seconds=10):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())

@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+# deadline: 600
+"""The jail's exit facts are true (laws L6, L10, invariants I6, I8): every status and signal, every limit, attempts to forge; and
+nothing is left, whoever is killed at whatever instant."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from jail import Jail, eventually, mark, marked_processes, modes, stale_groups  # noqa: E402
+from tap import Tap  # noqa: E402
+
+MIB = 1 << 20
+
+
+def statuses(t, jail, mode):
+    wrong = []
+    for status in range(256):
+        result = jail.run("/bin/sh", "-c", f"exit {status}")
+        if (result.outcome, result.value) != ("exited", str(status)):
+            wrong.append((status, result.facts))
+    t.equal(wrong, [], f"{mode}: exit statuses 0 to 255 are exact")
+    wrong = []
+    ignored = {signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP,
+               signal.SIGTTIN, signal.SIGTTOU}
+    for number in range(1, 65):
+        if number in ignored or number in (32, 33):
+            continue
+        result = jail.probe("die-by", str(number))
+        wanted = {signal.SIGSYS: ("killed", "-1"), signal.SIGXFSZ: ("limit", str(number))}.get(
+            number, ("signalled", str(number)))
+        if (result.outcome, result.value) != wanted:
+            wrong.append((number, result.facts))
+    t.equal(wrong, [], f"{mode}: deadly signals 1 to 64 are exact")
+
+
+def limits(t, jail, mode):
+    result = jail.run("/bin/sleep", "100", options=["--wall", "300"])
+    t.ok(result.outcome == "timeout" and result.value == "300" and 300 <= int(result.elapsed_ms) < 5000,
+         f"{mode}: a deadline is a timeout", result.text())
+    result = jail.run("/bin/sh", "-c", "trap '' TERM HUP INT; kill -STOP $$", options=["--wall", "300"])
+    t.equal(result.outcome, "timeout", f"{mode}: a stopped payload ends at the deadline", result.text())
+    result = jail.run("/bin/sh", "-c", "while :; do :; done", options=["--cpu", "1"])
+    t.equal((result.outcome, result.value), ("limit", str(int(signal.SIGXCPU))), f"{mode}: the CPU limit is one",
+            result.text())
+    result = jail.run("/bin/sh", "-c", "trap '' XCPU; while :; do :; done", options=["--cpu", "1"])
+    t.equal((result.outcome, result.value), ("limit", "9"), f"{mode}: also when its signal is ignored", result.text())
+    result = jail.run("/bin/sh", "-c", "exec dd if=/dev/zero of=/tmp/x bs=64k count=1", options=["--fsize", "1000"])
+    t.equal((result.outcome, result.value), ("limit", str(int(signal.SIGXFSZ))), f"{mode}: the file size limit is one",
+            result.text())
+    for where in ("/work/x", "/tmp/x", "/dev/shm/x", "/home/agent/x"):
+        result = jail.probe("disk-hog", where, options=["--disk", str(64 * MIB)])
+        t.equal(result.status, 0, f"{mode}: 10 GB in {where} meet ENOSPC", result.text())
+    result = jail.probe("inode-hog", options=["--inodes", "3000"])
+    t.equal(result.status, 0, f"{mode}: files without end meet ENOSPC", result.text())
+    result = jail.probe("fork-bomb", "5000", options=["--pids", "60"])
+    t.ok(result.status == 0 and result.outcome == "exited" and int(result.leftover) > 10,
+         f"{mode}: forks without end meet EAGAIN", result.text())
+    result = jail.probe("memory-hog", options=["--mem", str(128 * MIB), "--wall", "60000"])
+    if mode == "root":
+        t.equal((result.outcome, result.oom_count), ("oom", "1"), f"{mode}: out of memory is told", result.text())
+        t.ok(64 * MIB < int(result.memory_peak_bytes) <= 128 * MIB, f"{mode}: so is the most that was used", result.text())
+        result = jail.run("/bin/sh", "-c", "/opt/bin/jail_probe memory-hog; exit 0", options=["--mem", str(128 * MIB)])
+        t.equal((result.outcome, result.value, result.oom_count), ("exited", "0", "1"),
+                f"{mode}: a child's is a count", result.text())
+        result = jail.probe("die-by", "9", options=["--mem", str(128 * MIB)])
+        t.equal((result.outcome, result.oom_count), ("signalled", "0"), f"{mode}: SIGKILL by itself is none", result.text())
+        t.equal(result.limits[:6], "cgroup", f"{mode}: the limits are a control group's", result.text())
+    else:
+        t.equal((result.outcome, result.value), ("exited", "0"), f"{mode}: without a group malloc fails instead", result.text())
+        t.equal(result.limits, "degraded", f"{mode}: and the facts say so", result.text())
+
+
+def forgeries(t, jail, mode):
+    for script, wanted in (
+            ("exit 137", ("exited", "137")), ("exit 124", ("exited", "124")),
+            ("for f in 3 4 5 6 7 8 9 16 17 18; do (echo outcome=exited >&$f); done 2>/dev/null; exit 9", ("exited", "9")),
+            ("(sleep 0.05; exit 0) & exit 5", ("exited", "5")),
+            ("kill -9 1; kill 1; kill -9 0; exit 0", ("signalled", "9")),
+            ("echo 'out of memory: Killed'; kill -9 $$", ("signalled", "9"))):
+        result = jail.run("/bin/sh", "-c", script)
+        t.equal((result.outcome, result.value), wanted, f"{mode}: {script[:24]}… is told as it was", result.text())
+    result = jail.probe("clone-parent")
+    t.equal((result.outcome, result.value), ("exited", "42"), f"{mode}: a sibling that exits first is not the payload",
+            result.text())
+    value = mark()
+    result = jail.probe("daemon-left", options=["--env", f"MARK={value}"])
+    t.equal((result.outcome, result.value, result.leftover), ("exited", "0", "5"), f"{mode}: daemons are counted",
+            result.text())
+    t.equal(marked_processes(value), [], f"{mode}: and gone when the facts are there")
+    result = jail.run("/bin/sh", "-c", "kill -9 -1; exit 3", options=["--env", f"MARK={value}"])
+    t.equal((result.outcome, result.value), ("exited", "3"), f"{mode}: kill -1 reaches nobody else", result.text())
+
+
+def not_run(t, jail, mode):
+    for command, number in ((["nosuchcommand"], 2), (["/nosuch/command"], 2), (["/etc/passwd"], 13), (["/etc"], 13)):
+        result = jail.run(*command)
+        t.equal((result.outcome, result.value), ("not-run", str(number)), f"{mode}: {command[0]} is not run", result.text())
+    result = jail.run("true", options=["--cwd", "/nowhere"])
+    t.equal((result.outcome, "working directory" in result.detail), ("not-run", True), f"{mode}: no such cwd", result.text())
+    result = jail.run("no-magic", options=[*jail.stores(), *jail.layer("base/nm/tree", {"no-magic": "exit 6\n"}),
+                                           "--env", "PATH=/work:/usr/bin"])
+    t.equal((result.outcome, result.value), ("not-run", "13"), f"{mode}: a file that may not be executed", result.text())
+    os.chmod(os.path.join(jail.store, "base/nm/tree/no-magic"), 0o755)
+    result = jail.run("no-magic", options=[*jail.stores(), "--layer", "base/nm/tree", "--env", "PATH=/work:/usr/bin",
+                                           "--bare", "--ro", "/usr:/usr", "--ro", "/bin:/bin", "--ro", "/lib:/lib",
+                                           "--ro", "/lib64:/lib64"])
+    t.equal((result.outcome, result.value), ("exited", "6"), f"{mode}: without a magic number it is a script", result.text())
+
+
+def output(t, jail, mode):
+    log = os.path.join(jail.scratch, "log")
+    result = jail.run("/bin/sh", "-c", "echo first; yes | head -c 300000000; echo last >&2", options=["--log", log, "--log-bytes", "10000"])
+    text = open(log).read()
+    t.ok(result.status == 0 and "total=300000011 cut=1" in result.err and text.startswith("first\n") and
+         text.endswith("last\n") and "bytes left out" in text and len(text) < 10100,
+         f"{mode}: a flood is capped, its head and tail kept", result.text() + text[:100] + text[-100:])
+    result = jail.run("/bin/sh", "-c", "echo a; echo b >&2; (setsid sleep 1000 &) ; echo c", options=["--log", log])
+    t.ok(result.status == 0 and open(log).read() == "a\nb\nc\n", f"{mode}: a daemon that holds the output does not hold us",
+         result.text())
+    for size in (0, 1, 4999, 5000, 5001, 9999, 10000, 10001, 25000):
+        jail.run("/bin/sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x", options=["--log", log, "--log-bytes", "10000"])
+        text = open(log).read()
+        if text.replace("\n[... %d bytes left out ...]\n" % (size - 10000), "") != "x" * min(size, 10000):
+            t.ok(False, f"{mode}: a log of {size} bytes", text[:200])
+    result = jail.run("cat", stdin=b"from outside")
+    t.equal(result.out, "from outside", f"{mode}: standard input is what is given", result.text())
+
+
+def kills(t, jail, mode):
+    """SIGKILL of each process of ours while a payload runs."""
+    for victim in ("jailrun", "agent-jail", "helper", "idle"):
+        value = mark()
+        with jail.start("/bin/sh", "-c", "(setsid sleep 1000 &) ; sleep 1000", options=["--env", f"MARK={value}"],
+                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            eventually(lambda v=value: len(marked_processes(v)) >= 2)
+            pid = child.pid
+            for _ in range({"jailrun": 0, "agent-jail": 1, "helper": 2, "idle": 3}[victim]):
+                pid = int(open(f"/proc/{pid}/task/{pid}/children").read().split()[0])
+            os.kill(pid, signal.SIGKILL)
+            gone = eventually(lambda v=value: not marked_processes(v))
+            t.ok(gone, f"{mode}: SIGKILL of {victim} ends everything", marked_processes(value))
+            child.wait()
+        facts = jail.read_facts()
+        if victim in ("helper", "idle"):
+            t.ok(facts.get("outcome") in ("internal", "signalled"), f"{mode}: and is no verdict on the payload", facts)
+            t.ok(facts.get("outcome") != "exited", f"{mode}: nor a pass", facts)
+    # at random instants of the set-up
+    value = mark()
+    for i in range(30):
+        with jail.start("/bin/sleep", "1000", options=["--env", f"MARK={value}"], stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL) as child:
+            time.sleep(i / 5000)
+            child.kill()
+    t.ok(eventually(lambda: not marked_processes(value)), f"{mode}: SIGKILL at any instant leaves no process",
+         marked_processes(value))
+    jail.run("true")
+    t.ok(eventually(lambda: not stale_groups()), f"{mode}: and no control group once another jail was started", stale_groups())
+
+
+def main():
+    with Tap() as t:
+        for mode in modes():
+            with Jail(mode) as jail:
+                statuses(t, jail, mode)
+                limits(t, jail, mode)
+                forgeries(t, jail, mode)
+                not_run(t, jail, mode)
+                output(t, jail, mode)
+                kills(t, jail, mode)
+                result = jail.run("true", options=["--no-go"])
+                t.equal((result.status, result.facts), (0, {}), f"{mode}: without a go nothing is run, and nothing said")
+
+
+main()
