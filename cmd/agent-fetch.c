@@ -6,24 +6,27 @@
  *	agent-fetch warm	(started by agent only)
  *
  * READS
- *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","plan","run","verify",
+ *	FD_JOB	{"paths":{"repo","common","alternates","store":state's
+ *store/deps},"recipe","base_tree","plan","run","verify",
  *		"hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
  *	FD_SPEC, FD_SPEC2	passed on to agent-jail unread
  *
  * WRITES
- *	FD_OUT	fetch.json: {"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
+ *	FD_OUT	fetch.json:
+ *{"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
  *		"files":N,"bytes":N}
  *	FD_LOG	what both jails printed, capped
- *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
- *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…"}
- *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
+ *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the
+ *supervisor, which alone has the jail's exit facts, answers {"ok":true} or
+ *{"ok":false,"why":"…"} store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
  * SECURITY
- *	Hostile inputs: the repository's objects and lock files; the files that the package manager and what it
- *	downloaded left in the output directories. Reach: reads the repository, writes the store; no
- *	network, no sockets, runs nothing after its start (both jails are started before it gives up power and wait
- *	for a go). A compromise can poison layers of this user's store, and so what later tests of the same
- *	inputs see; it cannot reach a secret, a host, or the repository.
+ *	Hostile inputs: the repository's objects and lock files; the files that the package
+ *manager and what it downloaded left in the output directories. Reach: reads the repository,
+ *writes the store; no network, no sockets, runs nothing after its start (both jails are started
+ *before it gives up power and wait for a go). A compromise can poison layers of this user's
+ *store, and so what later tests of the same inputs see; it cannot reach a secret, a host, or
+ *the repository.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +58,7 @@ static struct jail_handle warm_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
 static struct jail_handle verify_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
 static bool has_warm, has_verify;
 
-/* ---- before power is given up ---------------------------------------------------------------------- */
+/* ---- before power is given up ------------------------------------------------------------ */
 
 static int prestart(struct stage *stage, struct error *err)
 {
@@ -80,7 +83,7 @@ static void close_jails(void)
 	has_warm = has_verify = false;
 }
 
-/* ---- one warm -------------------------------------------------------------------------------------- */
+/* ---- one warm ---------------------------------------------------------------------------- */
 
 struct warm {
 	const struct json *job;
@@ -165,7 +168,7 @@ static int read_base(const struct stage *stage, struct warm *warm, struct error 
 	return 0;
 }
 
-/* ---- jails --------------------------------------------------------------------------------------- */
+/* ---- jails ------------------------------------------------------------------------------- */
 
 /* Only the supervisor has the exit facts. */
 static int ask_outcome(const char *event, const char *what, struct error *err)
@@ -195,14 +198,17 @@ static int run_jail(const struct warm *warm, struct jail_handle *jail, const str
 	return ask_outcome(event, what, err);
 }
 
-/* npm exits with 0 although it left out what it did not understand: look for what it should have made. */
+/* npm exits with 0 although it left out what it did not understand: look for what it should
+ * have made. */
 static int check_required(const struct warm *warm, struct error *err)
 {
 	for (char **path = warm->skeleton.required; path && *path; path++) {
 		AUTO_FD int fd = fd_open_beneath(warm->work, *path, O_PATH | O_DIRECTORY, 0);
 
 		if (fd < 0)
-			return error_set(err, ERROR_NO, "the warm exited with 0 but did not install %s", *path);
+			return error_set(err, ERROR_NO,
+					 "the warm exited with 0 but did not install %s",
+					 *path);
 	}
 	return 0;
 }
@@ -230,11 +236,12 @@ static int run_warm(struct warm *warm, struct error *err)
 	return kind ? kind : check_required(warm, err);
 }
 
-/* npm: a second installation of the pristine skeleton from the warmed cache alone. general: the command
- * that the configuration names, over what the warm left. */
+/* npm: a second installation of the pristine skeleton from the warmed cache alone. general: the
+ * command that the configuration names, over what the warm left. */
 static int run_verify(struct warm *warm, struct error *err)
 {
-	AUTO_FREE char *work = mem_printf("deps/.tmp-%s/%s", warm->run, warm->npm ? "skeleton" : "work");
+	AUTO_FREE char *work =
+	    mem_printf("deps/.tmp-%s/%s", warm->run, warm->npm ? "skeleton" : "work");
 	AUTO_FREE char *home = mem_printf("deps/.tmp-%s/home", warm->run);
 	struct jail_go go;
 	int kind;
@@ -248,9 +255,10 @@ static int run_verify(struct warm *warm, struct error *err)
 	return kind;
 }
 
-/* ---- sealing ---------------------------------------------------------------------------------------- */
+/* ---- sealing ----------------------------------------------------------------------------- */
 
-static int make_seal(const struct warm *warm, int *seal, int *work, int *home, struct error *err)
+static int make_seal(const struct warm *warm, int *seal, int *work, int *home,
+		     struct error *err)
 {
 	if (mkdirat(warm->tmp, "seal", 0755) < 0 || mkdirat(warm->tmp, "seal/work", 0755) < 0 ||
 	    mkdirat(warm->tmp, "seal/home", 0755) < 0)
@@ -262,14 +270,16 @@ static int make_seal(const struct warm *warm, int *seal, int *work, int *home, s
 	return 0;
 }
 
-/* npm makes no node_modules where there is nothing to install; an output that was named must be there. */
+/* npm makes no node_modules where there is nothing to install; an output that was named must be
+ * there. */
 static int take_outputs(const struct warm *warm, int work, int home, struct error *err)
 {
 	for (char **output = warm->skeleton.outputs; output && *output; output++) {
 		bool below_home = strncmp(*output, "~/", 2) == 0;
 		struct error missing = {0};
-		int kind = store_take(below_home ? warm->home : warm->work, below_home ? home : work,
-				      below_home ? *output + 2 : *output, &missing);
+		int kind =
+		    store_take(below_home ? warm->home : warm->work, below_home ? home : work,
+			       below_home ? *output + 2 : *output, &missing);
 
 		if (!kind || (kind == ERROR_NO && warm->npm))
 			continue;
@@ -281,7 +291,8 @@ static int take_outputs(const struct warm *warm, int work, int home, struct erro
 
 static void drop_leavings(const struct warm *warm)
 {
-	/* parts of npm's cache that no later run reads; what cannot be removed is sealed and harmless */
+	/* parts of npm's cache that no later run reads; what cannot be removed is sealed and
+	 * harmless */
 	if (warm->npm)
 		fd_remove_tree(warm->home, ".npm/_cacache/tmp");
 }
@@ -296,7 +307,8 @@ static struct json *describe(const struct warm *warm, bool warmed)
 		struct json *input = js_object_new();
 
 		js_set_str(input, "path", warm->skeleton.files[i].path);
-		js_set_str(input, "oid", warm->skeleton.files[i].oid[0] ? warm->skeleton.files[i].oid : NULL);
+		js_set_str(input, "oid",
+			   warm->skeleton.files[i].oid[0] ? warm->skeleton.files[i].oid : NULL);
 		js_push(inputs, input);
 	}
 	js_set(out, "inputs", inputs);
@@ -330,7 +342,7 @@ static int seal_layer(struct warm *warm, bool *won, struct error *err)
 	return store_seal(warm->deps, warm->tmp, warm->key, won, err);
 }
 
-/* ---- the result ----------------------------------------------------------------------------------- */
+/* ---- the result -------------------------------------------------------------------------- */
 
 /* Digest and counts of the layer that is in the store, whoever made it. */
 static int read_layer(struct warm *warm, struct error *err)
@@ -344,7 +356,8 @@ static int read_layer(struct warm *warm, struct error *err)
 	if (fd_read_file(warm->deps, path, &text, err))
 		return err->kind;
 	layer = js_parse(text.data, text.len, PLAN_MAX, "layer.json", err);
-	if (!layer || js_check_kind(layer, "fetch", 1, err) || js_need_str(layer, "digest", &digest, err))
+	if (!layer || js_check_kind(layer, "fetch", 1, err) ||
+	    js_need_str(layer, "digest", &digest, err))
 		return err->kind;
 	if (!text_is_hex(digest, STORE_KEY_SIZE - 1))
 		return error_set(err, ERROR_FAILED, "layer.json: malformed digest");
@@ -361,7 +374,7 @@ static int report(const struct warm *warm, bool warmed, struct error *err)
 	char name[STORE_KEY_SIZE];
 
 	store_tree_name(warm->tree, warm->plan, name);
-	if (store_remember(warm->deps, name, warm->key, err))
+	if (store_remember(warm->deps, warm->tmp, name, warm->key, err))
 		return err->kind;
 	strbuf_init(&text, STRBUF_MAX);
 	js_format_pretty(out, &text);

@@ -179,7 +179,8 @@ int authority_of_url(const char *url, struct authority *out, bool *tls, const ch
 
 void authority_format(const struct authority *authority, char *dst, size_t size)
 {
-	snprintf(dst, size, authority->v6 ? "[%s]:%u" : "%s:%u", authority->host, authority->port);
+	snprintf(dst, size, authority->v6 ? "[%s]:%u" : "%s:%u", authority->host,
+		 authority->port);
 }
 
 bool authority_equal(const struct authority *a, const struct authority *b)

@@ -17,8 +17,8 @@
 #include "pipeline/events.h"
 #include "pipeline/fetch/tunnel.h"
 
-#define TUNNELS_MAX 128     /* at once; more wait in the listener's backlog */
-#define EVENTS_MAX 4000     /* told one by one; the rest is in the totals */
+#define TUNNELS_MAX 128 /* at once; more wait in the listener's backlog */
+#define EVENTS_MAX 4000 /* told one by one; the rest is in the totals */
 
 struct server {
 	struct tunnel_shared shared;
@@ -28,7 +28,7 @@ struct server {
 	struct egress_totals *totals;
 };
 
-/* ---- the listener ------------------------------------------------------------------------------ */
+/* ---- the listener ------------------------------------------------------------------------ */
 
 static int check_listener(int fd, struct error *err)
 {
@@ -37,13 +37,15 @@ static int check_listener(int fd, struct error *err)
 	int listening = 0;
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&name;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &int_size) < 0 || !listening ||
-	    getsockname(fd, (struct sockaddr *)&name, &size) < 0 || name.ss_family != AF_INET ||
-	    ntohl(v4->sin_addr.s_addr) >> 24 != 127)
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &int_size) < 0 ||
+	    !listening || getsockname(fd, (struct sockaddr *)&name, &size) < 0 ||
+	    name.ss_family != AF_INET || ntohl(v4->sin_addr.s_addr) >> 24 != 127)
 		return error_set(err, ERROR_ISOLATION,
-				 "egress: the jail handed over something else than a listener on its loopback");
+				 "egress: the jail handed over something else than a listener "
+				 "on its loopback");
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "egress: the listener cannot be used");
+		return error_errno(err, ERROR_FAILED, errno,
+				   "egress: the listener cannot be used");
 	return 0;
 }
 
@@ -66,7 +68,8 @@ static int receive_fd(int fd, int *out, struct error *err)
 	*out = -1;
 	if (n < 0)
 		return errno == EINTR ? 0
-				      : error_errno(err, ERROR_FAILED, errno, "egress: waiting for the jail");
+				      : error_errno(err, ERROR_FAILED, errno,
+						    "egress: waiting for the jail");
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -77,11 +80,13 @@ static int receive_fd(int fd, int *out, struct error *err)
 			close(fds[i]);
 	}
 	if (n == 0 && *out < 0)
-		return error_set(err, ERROR_SKIPPED, "egress: the jail ended without a listener");
+		return error_set(err, ERROR_SKIPPED,
+				 "egress: the jail ended without a listener");
 	if (extra != 1 || message.msg_flags & MSG_CTRUNC) {
 		fd_close_ptr(out);
 		*out = -1;
-		return error_set(err, ERROR_ISOLATION, "egress: the jail sent no single descriptor");
+		return error_set(err, ERROR_ISOLATION,
+				 "egress: the jail sent no single descriptor");
 	}
 	return 1;
 }
@@ -96,11 +101,16 @@ int egress_take_listener(int fd, int stop_fd, long long wait_ms, struct error *e
 		int listener = -1, got;
 
 		if (left_ms <= 0)
-			return error_set(err, ERROR_ISOLATION, "egress: no listener came from the jail in time"), -1;
-		if (poll(polls, 2, (int)(left_ms > 60000 ? 60000 : left_ms)) < 0 && errno != EINTR)
+			return error_set(err, ERROR_ISOLATION,
+					 "egress: no listener came from the jail in time"),
+			       -1;
+		if (poll(polls, 2, (int)(left_ms > 60000 ? 60000 : left_ms)) < 0 &&
+		    errno != EINTR)
 			return error_errno(err, ERROR_FAILED, errno, "egress: poll"), -1;
 		if (polls[1].revents)
-			return error_set(err, ERROR_SKIPPED, "egress: told to stop before a listener came"), -1;
+			return error_set(err, ERROR_SKIPPED,
+					 "egress: told to stop before a listener came"),
+			       -1;
 		if (!polls[0].revents)
 			continue;
 		got = receive_fd(fd, &listener, err);
@@ -116,7 +126,7 @@ int egress_take_listener(int fd, int stop_fd, long long wait_ms, struct error *e
 	}
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------ */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 static void finish(struct server *server, size_t index)
 {
@@ -137,7 +147,8 @@ static void finish(struct server *server, size_t index)
 	server->tunnels[server->count] = NULL;
 }
 
-/* Accepts what is there. A listener that fails for good is the jail's end: it is left out from then on. */
+/* Accepts what is there. A listener that fails for good is the jail's end: it is left out from
+ * then on. */
 static void accept_all(struct server *server, bool *listening, int listener)
 {
 	while (server->count < TUNNELS_MAX) {
@@ -194,7 +205,8 @@ static int turn(struct server *server, int listener, bool *listening, int stop_f
 		const struct tunnel *tunnel = server->tunnels[i];
 
 		/* a socket that nothing is wanted from is left out: its POLLHUP would spin */
-		short client = tunnel_client_events(tunnel), remote = tunnel_server_events(tunnel);
+		short client = tunnel_client_events(tunnel),
+		      remote = tunnel_server_events(tunnel);
 		bool watch = client || tunnel->state == TUNNEL_CONNECT;
 
 		polls[2 * i] = (struct pollfd){watch ? tunnel->client : -1, client, 0};

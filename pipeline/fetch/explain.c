@@ -1,6 +1,7 @@
 /*
- * Why a warm failed, in words that help (fetch_explain of plan.h). Package managers hide a refused host
- * behind words of their own ("forbidden", "no matching distribution"); the proxy knows better.
+ * Why a warm failed, in words that help (fetch_explain of plan.h). Package managers hide a
+ * refused host behind words of their own ("forbidden", "no matching distribution"); the proxy
+ * knows better.
  */
 #include "plan.h"
 
@@ -34,8 +35,8 @@ static bool is_new(struct told *told, const char *text)
 	return true;
 }
 
-/* The event is agent-egress's and thus hostile: the host must parse before it is quoted in a line that
- * the operator may copy into a configuration. */
+/* The event is agent-egress's and thus hostile: the host must parse before it is quoted in a
+ * line that the operator may copy into a configuration. */
 static bool event_place(const struct json *event, char *text, size_t size)
 {
 	const char *host = js_str(event, "host", ""), *why;
@@ -59,9 +60,11 @@ static void tell_event(struct told *told, const struct json *event)
 		return;
 	strbuf_addf(&told->hosts, "%s%s (%s)", told->hosts.len ? ", " : "", place, why);
 	if (strncmp(why, RESOLVE_LEADS, strlen(RESOLVE_LEADS)) == 0)
-		strbuf_addf(&told->remedy, "%s`[fetch] private = %s`", told->remedy.len ? ", " : "", place);
+		strbuf_addf(&told->remedy, "%s`[fetch] private = %s`",
+			    told->remedy.len ? ", " : "", place);
 	else if (!js_bool(event, "allowed", false) && strstr(why, "the list"))
-		strbuf_addf(&told->remedy, "%s`[fetch] host = %s`", told->remedy.len ? ", " : "", place);
+		strbuf_addf(&told->remedy, "%s`[fetch] host = %s`",
+			    told->remedy.len ? ", " : "", place);
 }
 
 /* The last lines of the log in one: each escaped, blank ones left out. */
@@ -80,14 +83,15 @@ static void last_lines(const char *log, size_t len, struct strbuf *out)
 		char line[220];
 
 		text_escape(line, sizeof(line), log + at, size);
-		if (line[strspn(line, " ")] && strncmp(line, "== ", 3) != 0) /* our own headings */
+		if (line[strspn(line, " ")] &&
+		    strncmp(line, "== ", 3) != 0) /* our own headings */
 			strbuf_addf(out, "%s%s", out->len ? " | " : "", line);
 		at += size + 1;
 	}
 }
 
-void fetch_explain(const struct fetch_plan *plan, const struct json *egress_events, const char *log,
-		   size_t log_len, struct error *err)
+void fetch_explain(const struct fetch_plan *plan, const struct json *egress_events,
+		   const char *log, size_t log_len, struct error *err)
 {
 	const char *tool = plan->warm.argv ? plan->warm.argv[0] : "the warm";
 	struct told told = {.count = 0};
@@ -101,17 +105,21 @@ void fetch_explain(const struct fetch_plan *plan, const struct json *egress_even
 		tell_event(&told, js_at(egress_events, i));
 	last_lines(log, log_len, &tail);
 	if (told.count)
-		error_set(err, (enum error_kind)said.kind, "%s: %s could not reach %s%s%s", said.message,
-			  tool, told.hosts.data, tail.len ? "; its last words: " : "", tail.data);
+		error_set(err, (enum error_kind)said.kind, "%s: %s could not reach %s%s%s",
+			  said.message, tool, told.hosts.data,
+			  tail.len ? "; its last words: " : "", tail.data);
 	else if (tail.len)
-		error_set(err, (enum error_kind)said.kind, "%s; last words: %s", said.message, tail.data);
+		error_set(err, (enum error_kind)said.kind, "%s; last words: %s", said.message,
+			  tail.data);
 	if (told.remedy.len)
-		error_next(err, "if you trust it, add %s to the operator configuration", told.remedy.data);
+		error_next(err, "if you trust it, add %s to the operator configuration",
+			   told.remedy.data);
 	else if (plan->token_key)
-		error_next(err,
-			   "your npm configuration has %s; registries that want a token are not "
-			   "supported yet, and a token never enters the jail",
-			   plan->token_key);
+		error_next(
+		    err,
+		    "your npm configuration has %s; registries that want a token are not "
+		    "supported yet, and a token never enters the jail",
+		    plan->token_key);
 	else if (said.next[0])
 		error_next(err, "%s", said.next);
 	strbuf_release(&told.hosts);

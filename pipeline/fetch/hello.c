@@ -8,7 +8,7 @@
 #define RECORD_BODY_MAX 16384
 #define CLIENT_HELLO 1
 #define EXT_SERVER_NAME 0
-#define EXT_ECH 0xfe0d      /* encrypted_client_hello */
+#define EXT_ECH 0xfe0d	    /* encrypted_client_hello */
 #define EXT_ESNI_OLD 0xffce /* its first draft: encrypted_server_name */
 
 /* A view that only moves forward. A read past the end sets short_read and gives zeros. */
@@ -97,11 +97,11 @@ static enum hello_result parse_client_hello(struct view body, char name[256], co
 {
 	struct view exts;
 
-	take_number(&body, 2);                       /* legacy_version */
-	take_view(&body, 32);                        /* random */
-	take_view(&body, take_number(&body, 1));     /* legacy_session_id */
-	take_view(&body, take_number(&body, 2));     /* cipher_suites */
-	take_view(&body, take_number(&body, 1));     /* legacy_compression_methods */
+	take_number(&body, 2);			 /* legacy_version */
+	take_view(&body, 32);			 /* random */
+	take_view(&body, take_number(&body, 1)); /* legacy_session_id */
+	take_view(&body, take_number(&body, 2)); /* cipher_suites */
+	take_view(&body, take_number(&body, 1)); /* legacy_compression_methods */
 	if (body.short_read)
 		return refuse(why, "a malformed TLS hello");
 	if (!body.left)
@@ -135,9 +135,11 @@ enum hello_result hello_parse(const unsigned char *data, size_t len, char name[2
 		take_view(&all, size);
 		got += size;
 		if (got > 0 && message[0] != CLIENT_HELLO)
-			return refuse(why, "a TLS handshake that does not begin with a client's hello");
+			return refuse(
+			    why, "a TLS handshake that does not begin with a client's hello");
 		if (got >= 4) {
-			size_t want = 4 + ((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
+			size_t want = 4 + ((size_t)message[1] << 16 | (size_t)message[2] << 8 |
+					   message[3]);
 			struct view body = {message + 4, want - 4, false};
 
 			if (want > HELLO_MAX)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -28,13 +29,14 @@
 #define CACHE_NAME "npm.json"
 #define CACHE_VERSION 1
 
-/* ---- finding programs ---------------------------------------------------------------------------- */
+/* ---- finding programs -------------------------------------------------------------------- */
 
 static bool is_below(const char *path, const char *directory)
 {
 	size_t len = directory ? strlen(directory) : 0;
 
-	return len > 1 && strncmp(path, directory, len) == 0 && (path[len] == '/' || !path[len]);
+	return len > 1 && strncmp(path, directory, len) == 0 &&
+	       (path[len] == '/' || !path[len]);
 }
 
 char *npm_find_program(const char *path, const char *name, const char *avoid)
@@ -49,13 +51,14 @@ char *npm_find_program(const char *path, const char *name, const char *avoid)
 		if (file[0] != '/' || !realpath(file, resolved) || is_below(file, avoid) ||
 		    is_below(resolved, avoid))
 			continue;
-		if (stat(resolved, &st) == 0 && S_ISREG(st.st_mode) && access(resolved, X_OK) == 0)
+		if (stat(resolved, &st) == 0 && S_ISREG(st.st_mode) &&
+		    access(resolved, X_OK) == 0)
 			return MEM_STEAL(file);
 	}
 	return NULL;
 }
 
-/* ---- what an answer depends on ------------------------------------------------------------------- */
+/* ---- what an answer depends on ----------------------------------------------------------- */
 
 static const char *env_value(char *const *env, const char *name)
 {
@@ -91,9 +94,9 @@ static bool is_credential(const char *entry)
 	size_t len = strcspn(entry, "=");
 	AUTO_FREE char *name = mem_strndup(entry, len);
 
-	return strcasestr(name, "auth") || strcasestr(name, "password") || strcasestr(name, "token");
+	return strcasestr(name, "auth") || strcasestr(name, "password") ||
+	       strcasestr(name, "token");
 }
-
 
 static char *clean_path(const char *path, const char *avoid)
 {
@@ -124,7 +127,7 @@ static void describe(const struct npm_source *source, const char *npm, const cha
 			strbuf_addf(out, "%s\n", *entry);
 }
 
-/* ---- asking npm ----------------------------------------------------------------------------------- */
+/* ---- asking npm -------------------------------------------------------------------------- */
 
 static char **listed_environment(const struct npm_source *source, bool bare, const char *path)
 {
@@ -149,7 +152,8 @@ static char **listed_environment(const struct npm_source *source, bool bare, con
 	return env;
 }
 
-/* Waits for the end of a child. 0 when it exited with 0; else words, what it wrote on 2, are quoted. */
+/* Waits for the end of a child. 0 when it exited with 0; else words, what it wrote on 2, are
+ * quoted. */
 static int wait_child(const struct child *child, int words, struct error *err)
 {
 	AUTO_STRBUF struct strbuf said = STRBUF_NONE;
@@ -165,7 +169,8 @@ static int wait_child(const struct child *child, int words, struct error *err)
 			break;
 		if (ready < 0 && errno == EINTR)
 			continue;
-		return error_set(err, ERROR_FAILED, "npm did not answer within %d s", ANSWER_MS / 1000);
+		return error_set(err, ERROR_FAILED, "npm did not answer within %d s",
+				 ANSWER_MS / 1000);
 	}
 	if (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | WNOWAIT) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "npm config");
@@ -174,24 +179,28 @@ static int wait_child(const struct child *child, int words, struct error *err)
 	strbuf_init(&said, 400);
 	(void)fd_pread_all(words, &said); /* cut is fine */
 	return error_set(err, ERROR_FAILED, "npm config ended with %s %d: %s",
-			 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status, said.data);
+			 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status,
+			 said.data);
 }
 
-static int ask(const char *npm, char *const *env, bool json, struct strbuf *answer, struct error *err)
+static int ask(const char *npm, char *const *env, bool json, struct strbuf *answer,
+	       struct error *err)
 {
 	/* env -C: the working directory must be nobody's project */
-	const char *const text_argv[] = {"/usr/bin/env", "-C", "/", npm, "config", "ls", "-g", NULL};
-	const char *const json_argv[] = {"/usr/bin/env", "-C", "/", npm, "config", "ls", "-g",
-					 "-l", "--json", NULL};
+	const char *const text_argv[] = {"/usr/bin/env", "-C", "/",  npm,
+					 "config",	 "ls", "-g", NULL};
+	const char *const json_argv[] = {"/usr/bin/env", "-C", "/",  npm,      "config",
+					 "ls",		 "-g", "-l", "--json", NULL};
 	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	AUTO_FD int out = memfd_create("npm", MFD_CLOEXEC), words = memfd_create("npm", MFD_CLOEXEC);
+	AUTO_FD int out = memfd_create("npm", MFD_CLOEXEC),
+		    words = memfd_create("npm", MFD_CLOEXEC);
 	struct child child = {.pidfd = -1, .control = -1, .stderr_fd = -1};
 	int kind;
 
 	if (null < 0 || out < 0 || words < 0)
 		return error_errno(err, ERROR_FAILED, errno, "npm config");
-	kind = spawn_outside(json ? json_argv : text_argv, (const char *const *)env, null, out, words,
-			     (uid_t)-1, &child, err);
+	kind = spawn_outside(json ? json_argv : text_argv, (const char *const *)env, null, out,
+			     words, (uid_t)-1, &child, err);
 	if (kind)
 		return error_wrap(err, "npm config");
 	kind = wait_child(&child, words, err);
@@ -203,7 +212,7 @@ static int ask(const char *npm, char *const *env, bool json, struct strbuf *answ
 	return 0;
 }
 
-/* ---- the settings that count ---------------------------------------------------------------------- */
+/* ---- the settings that count ------------------------------------------------------------- */
 
 /* Lines "KEY = (protected)" of `npm config ls`. */
 static struct json *protected_names(const char *listing)
@@ -233,11 +242,13 @@ static char *join_list(const struct json *value)
 	return strbuf_steal(&out);
 }
 
-/* A URL without the password that may stand in it: "https://@host/" is what authority_of_url refuses. */
+/* A URL without the password that may stand in it: "https://@host/" is what authority_of_url
+ * refuses. */
 static void keep_url(struct json *kept, const char *key, const char *url)
 {
 	const char *host = strstr(url, "//");
-	const char *at = host ? memchr(host, '@', strcspn(host + 2, "/?#") + 2) : strrchr(url, '@');
+	const char *at =
+	    host ? memchr(host, '@', strcspn(host + 2, "/?#") + 2) : strrchr(url, '@');
 	AUTO_FREE char *clean = NULL;
 
 	if (at) {
@@ -359,15 +370,17 @@ const char *npm_config_token_key(const struct npm_config *config, const char *ur
 		const char *end = strstr(*key, "/:");
 		size_t len = end ? (size_t)(end - *key) : 0;
 
-		if (len > 2 && strncmp(*key, rest, len) == 0 && (rest[len] == '/' || !rest[len]))
+		if (len > 2 && strncmp(*key, rest, len) == 0 &&
+		    (rest[len] == '/' || !rest[len]))
 			return *key;
 	}
 	return NULL;
 }
 
-/* ---- keeping the answer ------------------------------------------------------------------------- */
+/* ---- keeping the answer ------------------------------------------------------------------ */
 
-/* What the kept answer must have been made of to count: npm, node, environment, the files it named. */
+/* What the kept answer must have been made of to count: npm, node, environment, the files it
+ * named. */
 static void fingerprint(const struct npm_source *source, const char *npm, const char *node,
 			const struct json *kept, char hex[65])
 {
@@ -394,7 +407,8 @@ static void fingerprint(const struct npm_source *source, const char *npm, const 
 	strbuf_release(&text);
 }
 
-static struct json *read_kept(const struct npm_source *source, const char *npm, const char *node)
+static struct json *read_kept(const struct npm_source *source, const char *npm,
+			      const char *node)
 {
 	AUTO_FD int dir = open(source->cache_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
@@ -408,7 +422,8 @@ static struct json *read_kept(const struct npm_source *source, const char *npm, 
 		return NULL;
 	whole = js_parse(data.data, data.len, ANSWER_MAX, CACHE_NAME, &ignored);
 	kept = js_get(whole, "answer");
-	if (!whole || js_check_kind(whole, "npm-config", CACHE_VERSION, &ignored) || !js_is_object(kept))
+	if (!whole || js_check_kind(whole, "npm-config", CACHE_VERSION, &ignored) ||
+	    !js_is_object(kept))
 		return NULL;
 	fingerprint(source, npm, node, kept, hex);
 	return strcmp(hex, js_str(whole, "fingerprint", "")) == 0 ? js_copy(kept) : NULL;
@@ -420,6 +435,8 @@ static int write_kept(const struct npm_source *source, const char *npm, const ch
 	AUTO_FD int dir = open(source->cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_JSON struct json *whole = js_artefact_new("npm-config", CACHE_VERSION);
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
+	/* a name of our own first: another run may be writing the same answer now */
+	AUTO_FREE char *name = mem_printf(CACHE_NAME "-%d", (int)getpid());
 	char hex[65];
 
 	if (dir < 0)
@@ -429,7 +446,12 @@ static int write_kept(const struct npm_source *source, const char *npm, const ch
 	js_set(whole, "answer", js_copy(kept));
 	strbuf_init(&text, ANSWER_MAX);
 	js_format_pretty(whole, &text);
-	return fd_replace_file(dir, CACHE_NAME, text.data, text.len, 0600, err);
+	if (fd_replace_file(dir, name, text.data, text.len, 0600, err))
+		return err->kind;
+	if (renameat(dir, name, dir, CACHE_NAME) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s/" CACHE_NAME,
+				   source->cache_dir);
+	return 0;
 }
 
 /* One question; json: the whole configuration, else the listing that names protected keys. */
@@ -448,7 +470,8 @@ static int ask_once(const struct npm_source *source, const char *npm, bool bare,
 
 static struct json *ask_npm(const struct npm_source *source, const char *npm, struct error *err)
 {
-	AUTO_STRBUF struct strbuf whole = STRBUF_NONE, bare = STRBUF_NONE, listing = STRBUF_NONE;
+	AUTO_STRBUF struct strbuf whole = STRBUF_NONE, bare = STRBUF_NONE,
+				  listing = STRBUF_NONE;
 	AUTO_JSON struct json *answer = NULL, *bare_answer = NULL;
 
 	if (ask_once(source, npm, false, true, &whole, err) ||
@@ -457,11 +480,13 @@ static struct json *ask_npm(const struct npm_source *source, const char *npm, st
 		return NULL;
 	answer = js_parse(whole.data, whole.len, ANSWER_MAX, "npm config", err);
 	mem_wipe(whole.data, whole.len); /* a proxy's password may stand in it */
-	bare_answer = answer ? js_parse(bare.data, bare.len, ANSWER_MAX, "npm config", err) : NULL;
+	bare_answer =
+	    answer ? js_parse(bare.data, bare.len, ANSWER_MAX, "npm config", err) : NULL;
 	return bare_answer ? npm_config_select(answer, listing.data, bare_answer, err) : NULL;
 }
 
-int npm_config_load(const struct npm_source *source, struct npm_config *config, struct error *err)
+int npm_config_load(const struct npm_source *source, struct npm_config *config,
+		    struct error *err)
 {
 	const char *path = env_value(source->env, "PATH");
 	AUTO_FREE char *npm = npm_find_program(path, "npm", source->work_tree);
@@ -472,10 +497,12 @@ int npm_config_load(const struct npm_source *source, struct npm_config *config, 
 
 	memset(config, 0, sizeof(*config));
 	if (!npm || !node) {
-		error_set(err, ERROR_USAGE, "the repository has an npm lock file, but there is no %s in PATH",
+		error_set(err, ERROR_USAGE,
+			  "the repository has an npm lock file, but there is no %s in PATH",
 			  npm ? "node" : "npm");
-		return error_next(err, "install it, or set `[fetch] recipe = none` in the operator "
-				       "configuration to go on without dependencies");
+		return error_next(err,
+				  "install it, or set `[fetch] recipe = none` in the operator "
+				  "configuration to go on without dependencies");
 	}
 	kept = read_kept(source, npm, node);
 	if (!kept) {

@@ -13,8 +13,9 @@
 #include "pipeline/fetch/authority.h"
 #include "pipeline/fetch/inside.h"
 
-#define OTHER_WAY                                                                                  \
-	"warm it with a command of your own ([fetch] warm, inputs, output), or let the package come "  \
+#define OTHER_WAY                                                                              \
+	"warm it with a command of your own ([fetch] warm, inputs, output), or let the "       \
+	"package come "                                                                        \
 	"from a registry"
 
 static bool is_installed(const char *key)
@@ -28,7 +29,7 @@ static const char *next_package(const struct json *packages, void **iter, struct
 	return js_next((struct json *)(uintptr_t)packages, iter, entry);
 }
 
-/* ---- lint ---------------------------------------------------------------------------------------- */
+/* ---- lint -------------------------------------------------------------------------------- */
 
 static bool host_listed(const struct authority *at, const struct npm_lint *lint)
 {
@@ -45,7 +46,8 @@ static bool host_listed(const struct authority *at, const struct npm_lint *lint)
 	return false;
 }
 
-static int check_url(const char *key, const char *url, const struct npm_lint *lint, struct error *err)
+static int check_url(const char *key, const char *url, const struct npm_lint *lint,
+		     struct error *err)
 {
 	struct authority at;
 	const char *why;
@@ -53,18 +55,23 @@ static int check_url(const char *key, const char *url, const struct npm_lint *li
 	bool tls;
 
 	if (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0) {
-		error_set(err, ERROR_NO, "\"%s\" does not come from a registry but from %s", key, url);
+		error_set(err, ERROR_NO, "\"%s\" does not come from a registry but from %s",
+			  key, url);
 		return error_next(err, OTHER_WAY);
 	}
 	if (authority_of_url(url, &at, &tls, &why) < 0)
 		return error_set(err, ERROR_NO, "\"%s\" comes from %s: %s", key, url, why);
 	authority_format(&at, text, sizeof(text));
 	if (!tls)
-		return error_set(err, ERROR_NO, "\"%s\" comes from %s over plain http", key, text);
+		return error_set(err, ERROR_NO, "\"%s\" comes from %s over plain http", key,
+				 text);
 	if (host_listed(&at, lint))
 		return 0;
-	error_set(err, ERROR_NO, "\"%s\" comes from %s, which is not on the list of hosts", key, text);
-	return error_next(err, "if you trust it, add `[fetch] host = %s` to the operator configuration", text);
+	error_set(err, ERROR_NO, "\"%s\" comes from %s, which is not on the list of hosts", key,
+		  text);
+	return error_next(
+	    err, "if you trust it, add `[fetch] host = %s` to the operator configuration",
+	    text);
 }
 
 static bool is_integrity(const char *text)
@@ -77,15 +84,18 @@ static bool is_integrity(const char *text)
 	return false;
 }
 
-static int check_installed(const struct json *packages, const char *key, const struct json *entry,
-			   const struct npm_lint *lint, struct error *err)
+static int check_installed(const struct json *packages, const char *key,
+			   const struct json *entry, const struct npm_lint *lint,
+			   struct error *err)
 {
 	const char *resolved = js_str(entry, "resolved", NULL);
 
 	if (js_bool(entry, "link", false)) {
-		if (resolved && inside_path(resolved) && js_is_object(js_get(packages, resolved)))
+		if (resolved && inside_path(resolved) &&
+		    js_is_object(js_get(packages, resolved)))
 			return 0;
-		error_set(err, ERROR_NO, "\"%s\" links to %s, which is not a package of this tree", key,
+		error_set(err, ERROR_NO,
+			  "\"%s\" links to %s, which is not a package of this tree", key,
 			  resolved ? resolved : "nothing");
 		return error_next(err, OTHER_WAY);
 	}
@@ -95,7 +105,8 @@ static int check_installed(const struct json *packages, const char *key, const s
 		return err->kind;
 	if (is_integrity(js_str(entry, "integrity", NULL)))
 		return 0;
-	error_set(err, ERROR_NO, "\"%s\" has no integrity: nobody could tell which bytes it is", key);
+	error_set(err, ERROR_NO, "\"%s\" has no integrity: nobody could tell which bytes it is",
+		  key);
 	return error_next(err, "renew the lock file with `npm install --package-lock-only`");
 }
 
@@ -109,15 +120,18 @@ int npm_lock_lint(const struct json *lock, const char *file, const struct npm_li
 	const char *key;
 
 	if (version < 2 || version > 3 || !js_is_object(packages)) {
-		error_set(err, ERROR_USAGE, "%s: lockfileVersion %lld cannot be used, 2 and 3 can", file,
+		error_set(err, ERROR_USAGE,
+			  "%s: lockfileVersion %lld cannot be used, 2 and 3 can", file,
 			  version);
-		return error_next(err, "renew it with npm 7 or newer: `npm install --package-lock-only`");
+		return error_next(
+		    err, "renew it with npm 7 or newer: `npm install --package-lock-only`");
 	}
 	while ((key = next_package(packages, &iter, &entry))) {
 		if (!*key)
 			continue;
 		if (!js_is_object(entry) || !inside_path(key))
-			return error_set(err, ERROR_USAGE, "%s: \"%s\" is no package inside this tree", file,
+			return error_set(err, ERROR_USAGE,
+					 "%s: \"%s\" is no package inside this tree", file,
 					 key);
 		if (is_installed(key) && check_installed(packages, key, entry, lint, err))
 			return error_wrap(err, "%s", file);
@@ -125,9 +139,10 @@ int npm_lock_lint(const struct json *lock, const char *file, const struct npm_li
 	return 0;
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------- */
 
-static char **collect(const struct json *lock, bool (*wanted)(const char *, const struct json *))
+static char **collect(const struct json *lock,
+		      bool (*wanted)(const char *, const struct json *))
 {
 	const struct json *packages = js_get(lock, "packages");
 	char **list = mem_calloc(js_len(packages) + 1, sizeof(*list));
@@ -150,8 +165,9 @@ static bool is_member(const char *key, const struct json *entry)
 
 static bool is_required(const char *key, const struct json *entry)
 {
-	return is_installed(key) && !js_bool(entry, "link", false) && !js_bool(entry, "optional", false) &&
-	       !js_bool(entry, "inBundle", false) && !js_bool(entry, "extraneous", false);
+	return is_installed(key) && !js_bool(entry, "link", false) &&
+	       !js_bool(entry, "optional", false) && !js_bool(entry, "inBundle", false) &&
+	       !js_bool(entry, "extraneous", false);
 }
 
 char **npm_lock_members(const struct json *lock)
@@ -190,15 +206,15 @@ char **npm_lock_bins(const struct json *manifest)
 	return list;
 }
 
-/* ---- .npmrc --------------------------------------------------------------------------------------- */
+/* ---- .npmrc ------------------------------------------------------------------------------ */
 
 static bool is_plain_setting(const char *line, size_t len)
 {
 	static const char *const lines[] = {
-	    "legacy-peer-deps=true",	   "legacy-peer-deps=false",	"strict-peer-deps=true",
-	    "strict-peer-deps=false",	   "install-links=true",	"install-links=false",
-	    "engine-strict=true",	   "engine-strict=false",	"install-strategy=hoisted",
-	    "install-strategy=nested",	   "install-strategy=shallow",	"install-strategy=linked"};
+	    "legacy-peer-deps=true",   "legacy-peer-deps=false",   "strict-peer-deps=true",
+	    "strict-peer-deps=false",  "install-links=true",	   "install-links=false",
+	    "engine-strict=true",      "engine-strict=false",	   "install-strategy=hoisted",
+	    "install-strategy=nested", "install-strategy=shallow", "install-strategy=linked"};
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
 		if (strlen(lines[i]) == len && memcmp(lines[i], line, len) == 0)

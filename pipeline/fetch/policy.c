@@ -6,7 +6,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 
-/* ---- the job ------------------------------------------------------------------------------------ */
+/* ---- the job ----------------------------------------------------------------------------- */
 
 static int parse_place(const struct json *object, const char *const *keys, struct authority *at,
 		       struct error *err)
@@ -31,13 +31,15 @@ static int parse_place(const struct json *object, const char *const *keys, struc
 
 static int parse_rules(const struct json *list, struct policy *policy, struct error *err)
 {
-	static const char *const keys[] = {"host", "port", "site_ok", "private_ok", "direct", NULL};
+	static const char *const keys[] = {"host",	 "port",   "site_ok",
+					   "private_ok", "direct", NULL};
 	size_t count = js_len(list);
 
 	if (!js_is_array(list))
 		return error_set(err, ERROR_USAGE, "the job has no \"allow\" list");
 	if (count > POLICY_RULES_MAX)
-		return error_set(err, ERROR_USAGE, "more than %d hosts are allowed", POLICY_RULES_MAX);
+		return error_set(err, ERROR_USAGE, "more than %d hosts are allowed",
+				 POLICY_RULES_MAX);
 	policy->rules = mem_calloc(count + 1, sizeof(*policy->rules));
 	for (size_t i = 0; i < count; i++) {
 		const struct json *item = js_at(list, i);
@@ -67,7 +69,8 @@ static int parse_limits(const struct json *limits, struct policy *policy, struct
 	policy->up_bytes = (uint64_t)js_int(limits, "up_bytes", 64LL << 20);
 	policy->down_bytes = (uint64_t)js_int(limits, "down_bytes", 8LL << 30);
 	policy->requests = (unsigned)js_int(limits, "requests", 20000);
-	if (policy->wall_ms <= 0 || policy->head_ms <= 0 || policy->connect_ms <= 0 || policy->idle_ms <= 0)
+	if (policy->wall_ms <= 0 || policy->head_ms <= 0 || policy->connect_ms <= 0 ||
+	    policy->idle_ms <= 0)
 		return error_set(err, ERROR_USAGE, "limits: a time that is not above 0");
 	return 0;
 }
@@ -116,14 +119,15 @@ const struct policy_rule *policy_find(const struct policy *policy, const struct 
 		if (rule->at.v6 == at->v6 && strcmp(rule->at.host, at->host) == 0)
 			host_known = true;
 	}
-	*why = host_known ? "the host is on the list, but not with this port" : "not on the list";
+	*why =
+	    host_known ? "the host is on the list, but not with this port" : "not on the list";
 	return NULL;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
-/* Length of the head with its empty line; 0 when it is not all there; -1 when a byte in it is not
- * allowed. Only whole lines count, so a forged line cannot hide behind a lone CR or LF. */
+/* Length of the head with its empty line; 0 when it is not all there; -1 when a byte in it is
+ * not allowed. Only whole lines count, so a forged line cannot hide behind a lone CR or LF. */
 static int head_length(const char *data, size_t len, size_t *used)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -152,8 +156,10 @@ static enum request_result refuse(const char **why, const char *text)
 	return REQUEST_REFUSED;
 }
 
-/* What another method asked for, for the log. The head is not NUL-terminated: line is a copy. */
-static enum request_result refuse_plain(const char *target, struct authority *at, const char **why)
+/* What another method asked for, for the log. The head is not NUL-terminated: line is a copy.
+ */
+static enum request_result refuse_plain(const char *target, struct authority *at,
+					const char **why)
 {
 	const char *ignored;
 	bool tls;
@@ -179,8 +185,8 @@ static bool has_body(const char *data, size_t len)
 	return false;
 }
 
-enum request_result request_parse(const char *data, size_t len, struct authority *at, size_t *used,
-				  const char **why)
+enum request_result request_parse(const char *data, size_t len, struct authority *at,
+				  size_t *used, const char **why)
 {
 	char line[REQUEST_MAX];
 	char *space, *last;
@@ -191,7 +197,8 @@ enum request_result request_parse(const char *data, size_t len, struct authority
 	if (whole < 0)
 		return refuse(why, "a request with a NUL, a lone CR or a lone LF");
 	if (whole == 0)
-		return len >= REQUEST_MAX ? refuse(why, "a request head that is too long") : REQUEST_MORE;
+		return len >= REQUEST_MAX ? refuse(why, "a request head that is too long")
+					  : REQUEST_MORE;
 	line_len = (size_t)((const char *)memchr(data, '\r', head) - data);
 	memcpy(line, data, line_len);
 	line[line_len] = 0;

@@ -1,7 +1,7 @@
 /*
- * What a warm may reach: the rules of agent-egress, decided by pure functions. An empty list denies
- * everything; the policy does not change while a job lives; nothing is matched but a whole host name
- * and port.
+ * What a warm may reach: the rules of agent-egress, decided by pure functions. An empty list
+ * denies everything; the policy does not change while a job lives; nothing is matched but a
+ * whole host name and port.
  */
 #ifndef FETCH_POLICY_H
 #define FETCH_POLICY_H
@@ -20,20 +20,22 @@ struct json;
 
 struct policy_rule {
 	struct authority at;
-	bool site_ok;    /* its addresses may be private ones: a registry that the operator's own tools are
-			    configured for, often inside of a company's network */
-	bool private_ok; /* and loopback or link-local ones too: the operator said so for this very host */
-	bool direct;     /* not through the upstream proxy */
+	bool site_ok; /* its addresses may be private ones: a registry that the operator's own
+			 tools are configured for, often inside of a company's network */
+	bool private_ok; /* and loopback or link-local ones too: the operator said so for this
+			    very host */
+	bool direct;	 /* not through the upstream proxy */
 };
 
 struct policy {
 	struct policy_rule *rules; /* owned */
 	size_t count;
-	bool upstream;              /* go out through another proxy */
-	struct authority proxy;     /* that one */
-	long long head_ms, connect_ms, idle_ms, wall_ms; /* deadlines; wall_ms: of the whole job */
-	uint64_t up_bytes, down_bytes;                   /* of the whole job */
-	unsigned requests;                               /* of the whole job */
+	bool upstream;		/* go out through another proxy */
+	struct authority proxy; /* that one */
+	long long head_ms, connect_ms, idle_ms,
+	    wall_ms;		       /* deadlines; wall_ms: of the whole job */
+	uint64_t up_bytes, down_bytes; /* of the whole job */
+	unsigned requests;	       /* of the whole job */
 };
 
 /*
@@ -52,21 +54,21 @@ const struct policy_rule *policy_find(const struct policy *policy, const struct 
 				      const char **why);
 
 enum request_result {
-	REQUEST_MORE,    /* no whole head yet */
+	REQUEST_MORE,	 /* no whole head yet */
 	REQUEST_CONNECT, /* at is what is asked for; *used bytes were the head */
 	REQUEST_REFUSED, /* *why says it; at.host is "" or, for the log, what was asked for */
 };
 
 /*
- * Parses the head of a proxy request (RFC 9110 section 9.3.6, RFC 9112): CONNECT in HTTP/1.0 or 1.1
- * and nothing else; lines end in CRLF; no NUL, bare CR or bare LF; no body.
+ * Parses the head of a proxy request (RFC 9110 section 9.3.6, RFC 9112): CONNECT in HTTP/1.0
+ * or 1.1 and nothing else; lines end in CRLF; no NUL, bare CR or bare LF; no body.
  */
-enum request_result request_parse(const char *data, size_t len, struct authority *at, size_t *used,
-				  const char **why);
+enum request_result request_parse(const char *data, size_t len, struct authority *at,
+				  size_t *used, const char **why);
 
 /*
- * Parses the head of an upstream proxy's answer to CONNECT: 1 when it is a whole 2xx head of *used
- * bytes, 0 when more is needed, -1 with the status (0: malformed) in *status.
+ * Parses the head of an upstream proxy's answer to CONNECT: 1 when it is a whole 2xx head of
+ * *used bytes, 0 when more is needed, -1 with the status (0: malformed) in *status.
  */
 int response_parse(const char *data, size_t len, size_t *used, int *status);
 

@@ -40,7 +40,8 @@ void resolve_host(const struct authority *at, enum resolve_reach reach, struct r
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC,
 				 .ai_socktype = SOCK_STREAM,
-				 .ai_flags = AI_NUMERICSERV | (at->literal ? AI_NUMERICHOST : 0)};
+				 .ai_flags =
+				     AI_NUMERICSERV | (at->literal ? AI_NUMERICHOST : 0)};
 	struct addrinfo *list = NULL;
 	char port[8], text[64], why[96];
 	int status;

@@ -1,7 +1,7 @@
 /*
- * Looking up a host of the list, once: all answers are checked before the first is used, and the
- * checked addresses are what is dialled for the rest of the job. A name that moves to a private
- * address later (DNS rebinding) changes nothing.
+ * Looking up a host of the list, once: all answers are checked before the first is used, and
+ * the checked addresses are what is dialled for the rest of the job. A name that moves to a
+ * private address later (DNS rebinding) changes nothing.
  */
 #ifndef FETCH_RESOLVE_H
 #define FETCH_RESOLVE_H
@@ -21,13 +21,14 @@ struct resolved {
 	socklen_t lengths[RESOLVE_MAX];
 	size_t count;
 	char why[256]; /* when count is 0: the reason, escaped */
-	bool denied;   /* count is 0 because of what the addresses are, not for a failed look-up */
+	bool
+	    denied; /* count is 0 because of what the addresses are, not for a failed look-up */
 };
 
 enum resolve_reach {
 	RESOLVE_PUBLIC, /* public addresses only */
-	RESOLVE_SITE,   /* private, shared and reserved ones too; never loopback or link-local */
-	RESOLVE_ANY,    /* whatever addr_permitted takes with private_ok */
+	RESOLVE_SITE, /* private, shared and reserved ones too; never loopback or link-local */
+	RESOLVE_ANY,  /* whatever addr_permitted takes with private_ok */
 };
 
 /* Fills out. Blocks as long as the system's resolver does. */

@@ -20,9 +20,9 @@
 
 #define FILES_MAX 20000
 #define BYTES_MAX ((uint64_t)256 << 20) /* of the skeleton as a whole */
-#define MANIFEST_MAX ((size_t)4 << 20)  /* of a package.json, an .npmrc */
+#define MANIFEST_MAX ((size_t)4 << 20)	/* of a package.json, an .npmrc */
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------- */
 
 static struct skeleton_file *add_file(struct skeleton *out, const char *path)
 {
@@ -51,7 +51,8 @@ static void add_word(char ***list, const char *word)
 
 static int by_path(const void *a, const void *b)
 {
-	return strcmp(((const struct skeleton_file *)a)->path, ((const struct skeleton_file *)b)->path);
+	return strcmp(((const struct skeleton_file *)a)->path,
+		      ((const struct skeleton_file *)b)->path);
 }
 
 static void sort_files(struct skeleton *out)
@@ -72,10 +73,11 @@ void skeleton_release(struct skeleton *skeleton)
 	memset(skeleton, 0, sizeof(*skeleton));
 }
 
-/* ---- reading the base ------------------------------------------------------------------------------ */
+/* ---- reading the base -------------------------------------------------------------------- */
 
 /* A plain file of the tree. 0; ERROR_NO when it is missing or something else. */
-static int add_input(struct view *view, const char *path, struct skeleton *out, struct error *err)
+static int add_input(struct view *view, const char *path, struct skeleton *out,
+		     struct error *err)
 {
 	struct skeleton_file *file;
 	struct view_stat found;
@@ -85,11 +87,13 @@ static int add_input(struct view *view, const char *path, struct skeleton *out, 
 		return kind;
 	if (found.kind != VIEW_FILE && found.kind != VIEW_EXEC)
 		return error_set(err, ERROR_NO, "%s is %s", path,
-				 found.kind == VIEW_NONE   ? "not in the base commit"
-				 : found.kind == VIEW_LINK ? "a symbolic link, which no warm gets"
-							   : "not a file");
+				 found.kind == VIEW_NONE ? "not in the base commit"
+				 : found.kind == VIEW_LINK
+				     ? "a symbolic link, which no warm gets"
+				     : "not a file");
 	if (out->count >= FILES_MAX)
-		return error_set(err, ERROR_NO, "the inputs of the warm are more than %d files", FILES_MAX);
+		return error_set(err, ERROR_NO, "the inputs of the warm are more than %d files",
+				 FILES_MAX);
 	file = add_file(out, path);
 	memcpy(file->oid, found.oid, sizeof(file->oid));
 	file->executable = found.kind == VIEW_EXEC;
@@ -106,22 +110,23 @@ static bool view_has_file(struct view *view, const char *path)
 }
 
 /* Reads a file that add_input took. */
-static int read_input(struct view *view, const struct skeleton *out, const char *path, size_t max_bytes,
-		      struct strbuf *data, struct error *err)
+static int read_input(struct view *view, const struct skeleton *out, const char *path,
+		      size_t max_bytes, struct strbuf *data, struct error *err)
 {
 	for (size_t i = 0; i < out->count; i++)
 		if (strcmp(out->files[i].path, path) == 0) {
-			int kind = repo_blob(view_repo(view), out->files[i].oid, max_bytes, data, err);
+			int kind =
+			    repo_blob(view_repo(view), out->files[i].oid, max_bytes, data, err);
 
 			return kind ? error_wrap(err, "%s", path) : 0;
 		}
 	return error_set(err, ERROR_FAILED, "%s is no input", path);
 }
 
-/* ---- npm ----------------------------------------------------------------------------------------- */
+/* ---- npm --------------------------------------------------------------------------------- */
 
-static struct json *read_json_input(struct view *view, const struct skeleton *out, const char *path,
-				    size_t max_bytes, struct error *err)
+static struct json *read_json_input(struct view *view, const struct skeleton *out,
+				    const char *path, size_t max_bytes, struct error *err)
 {
 	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
 
@@ -131,9 +136,10 @@ static struct json *read_json_input(struct view *view, const struct skeleton *ou
 	return js_parse(data.data, data.len, max_bytes, path, err);
 }
 
-/* A member's package.json, and empty files for the commands that it has: npm makes no link to a command
- * whose file is missing. */
-static int add_member(struct view *view, const char *member, struct skeleton *out, struct error *err)
+/* A member's package.json, and empty files for the commands that it has: npm makes no link to a
+ * command whose file is missing. */
+static int add_member(struct view *view, const char *member, struct skeleton *out,
+		      struct error *err)
 {
 	AUTO_FREE char *manifest = mem_printf("%s/package.json", member);
 	AUTO_FREE char *modules = mem_printf("%s/node_modules", member);
@@ -185,11 +191,13 @@ static int add_settings(struct view *view, struct skeleton *out, struct error *e
 	return 0;
 }
 
-static int lint(const struct json *lock, const char *file, const struct json *job, struct error *err)
+static int lint(const struct json *lock, const char *file, const struct json *job,
+		struct error *err)
 {
 	const struct json *hosts = js_get(job, "hosts");
 	const char **list = mem_calloc(js_len(hosts) + 1, sizeof(*list));
-	const struct npm_lint rules = {.hosts = list, .replaced_host = js_str(job, "replaced_host", NULL)};
+	const struct npm_lint rules = {.hosts = list,
+				       .replaced_host = js_str(job, "replaced_host", NULL)};
 	int kind;
 
 	for (size_t i = 0; i < js_len(hosts); i++)
@@ -199,10 +207,11 @@ static int lint(const struct json *lock, const char *file, const struct json *jo
 	return kind;
 }
 
-int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out, struct error *err)
+int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out,
+		 struct error *err)
 {
-	const char *file =
-	    view_has_file(view, "npm-shrinkwrap.json") ? "npm-shrinkwrap.json" : "package-lock.json";
+	const char *file = view_has_file(view, "npm-shrinkwrap.json") ? "npm-shrinkwrap.json"
+								      : "package-lock.json";
 	AUTO_JSON struct json *lock = NULL;
 	char **members;
 	int kind = 0;
@@ -226,9 +235,10 @@ int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out
 	return 0;
 }
 
-/* ---- general ------------------------------------------------------------------------------------- */
+/* ---- general ----------------------------------------------------------------------------- */
 
-static int add_pattern(struct view *view, const char *pattern, struct skeleton *out, struct error *err)
+static int add_pattern(struct view *view, const char *pattern, struct skeleton *out,
+		       struct error *err)
 {
 	struct view_listing found = {NULL, 0, false};
 	int kind;
@@ -237,9 +247,11 @@ static int add_pattern(struct view *view, const char *pattern, struct skeleton *
 		return add_input(view, pattern, out, err);
 	kind = view_list(view, "", true, pattern, FILES_MAX, &found, err);
 	if (!kind && found.cut)
-		kind = error_set(err, ERROR_NO, "%s matches more than %d files", pattern, FILES_MAX);
+		kind = error_set(err, ERROR_NO, "%s matches more than %d files", pattern,
+				 FILES_MAX);
 	if (!kind && !found.len)
-		kind = error_set(err, ERROR_NO, "%s matches no file of the base commit", pattern);
+		kind =
+		    error_set(err, ERROR_NO, "%s matches no file of the base commit", pattern);
 	for (size_t i = 0; i < found.len && !kind; i++)
 		if (found.items[i].kind != VIEW_DIR)
 			kind = add_input(view, found.items[i].path, out, err);
@@ -264,7 +276,7 @@ int skeleton_general(struct view *view, const struct json *job, struct skeleton 
 	return 0;
 }
 
-/* ---- key ----------------------------------------------------------------------------------------- */
+/* ---- key --------------------------------------------------------------------------------- */
 
 void skeleton_key(const struct skeleton *skeleton, const char *plan, char key[STORE_KEY_SIZE])
 {
@@ -285,7 +297,7 @@ void skeleton_key(const struct skeleton *skeleton, const char *plan, char key[ST
 	strbuf_release(&text);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
 static int write_one(const struct skeleton_file *file, struct view *view, int dir_fd,
 		     uint64_t *left_bytes, struct error *err)
@@ -300,7 +312,8 @@ static int write_one(const struct skeleton_file *file, struct view *view, int di
 	else if ((kind = repo_blob(view_repo(view), file->oid, *left_bytes, &data, err)))
 		return error_wrap(err, "%s", file->path);
 	*left_bytes -= data.len;
-	for (const char *slash = strchr(file->path, '/'); slash; slash = strchr(slash + 1, '/')) {
+	for (const char *slash = strchr(file->path, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
 		AUTO_FREE char *parent = mem_strndup(file->path, (size_t)(slash - file->path));
 
 		if (mkdirat(dir_fd, parent, 0755) < 0 && errno != EEXIST)

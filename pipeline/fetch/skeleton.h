@@ -1,7 +1,7 @@
 /*
- * The skeleton: the few files of the base tree that a recipe needs, read from git objects and written
- * to a clean directory. Tool configuration of the repository stays out, and with it what could run
- * code or name hosts. The same list is what the layer's key covers.
+ * The skeleton: the few files of the base tree that a recipe needs, read from git objects and
+ * written to a clean directory. Tool configuration of the repository stays out, and with it
+ * what could run code or name hosts. The same list is what the layer's key covers.
  *
  * For agent-fetch only (it is what links gitops).
  */
@@ -27,12 +27,14 @@ struct skeleton_file {
 struct skeleton {
 	struct skeleton_file *files; /* sorted by path */
 	size_t count;
-	char **outputs;  /* what the layer takes, "~/…" for HOME; NULL-terminated */
-	char **required; /* directories that a warm must have made, below the work tree; NULL-terminated */
+	char **outputs;	 /* what the layer takes, "~/…" for HOME; NULL-terminated */
+	char **required; /* directories that a warm must have made, below the work tree;
+			    NULL-terminated */
 };
 
 /* From package-lock.json or npm-shrinkwrap.json, linted (npm_lock.h). job: agent-fetch's. */
-int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out, struct error *err);
+int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out,
+		 struct error *err);
 
 /* From the job's "inputs" and "outputs". */
 int skeleton_general(struct view *view, const struct json *job, struct skeleton *out,

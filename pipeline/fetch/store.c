@@ -22,7 +22,7 @@
 #define DEPTH_MAX 200
 #define MANIFEST_MAX ((size_t)1 << 30)
 
-/* ---- paths ------------------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------------- */
 
 static int open_deps(const char *state)
 {
@@ -77,26 +77,33 @@ int store_lookup(const char *state, const char *base_tree, const char *plan_text
 	store_tree_name(base_tree, plan_text, name);
 	snprintf(path, sizeof(path), "by-tree/%s", name);
 	strbuf_init(&data, STORE_KEY_SIZE);
-	if (fd_read_file(deps, path, &data, &ignored) == 0 && text_is_hex(data.data, STORE_KEY_SIZE - 1) &&
-	    store_has(deps, data.data)) {
+	if (fd_read_file(deps, path, &data, &ignored) == 0 &&
+	    text_is_hex(data.data, STORE_KEY_SIZE - 1) && store_has(deps, data.data)) {
 		memcpy(key, data.data, STORE_KEY_SIZE);
-		utimensat(deps, key, NULL, AT_SYMLINK_NOFOLLOW); /* used now: agent gc goes by this */
+		utimensat(deps, key, NULL,
+			  AT_SYMLINK_NOFOLLOW); /* used now: agent gc goes by this */
 		result = 0;
 	}
 	strbuf_release(&data);
 	return result;
 }
 
-int store_remember(int deps_fd, const char *tree_name, const char *key, struct error *err)
+int store_remember(int deps_fd, int tmp_fd, const char *tree_name, const char *key,
+		   struct error *err)
 {
 	AUTO_FD int dir = fd_open_beneath(deps_fd, "by-tree", O_RDONLY | O_DIRECTORY, 0);
 
 	if (dir < 0)
 		return error_errno(err, ERROR_FAILED, errno, "store: by-tree");
-	return fd_replace_file(dir, tree_name, key, strlen(key), 0444, err);
+	/* made in our own directory: another run may be writing the same name now */
+	if (fd_replace_file(tmp_fd, tree_name, key, strlen(key), 0444, err))
+		return err->kind;
+	if (renameat(tmp_fd, tree_name, dir, tree_name) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "store: by-tree");
+	return 0;
 }
 
-/* ---- what is under way --------------------------------------------------------------------------- */
+/* ---- what is under way ------------------------------------------------------------------- */
 
 static int give(int dir, const char *name, uid_t uid)
 {
@@ -113,8 +120,8 @@ int store_begin(const char *state, const char *run, uid_t uid, struct error *err
 		return error_errno(err, ERROR_FAILED, errno, "store: %s", name), -1;
 	fd = openat(deps, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || mkdirat(fd, "work", 0755) < 0 ||
-	    mkdirat(fd, "home", 0755) < 0 || give(fd, "work", uid) < 0 || give(fd, "home", uid) < 0 ||
-	    give(deps, name, uid) < 0)
+	    mkdirat(fd, "home", 0755) < 0 || give(fd, "work", uid) < 0 ||
+	    give(fd, "home", uid) < 0 || give(deps, name, uid) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "store: %s", name), -1;
 	return fd_steal(&fd);
 }
@@ -125,7 +132,8 @@ void store_end(const char *state, const char *run, int *lock)
 	AUTO_FREE char *name = mem_printf(TMP_PREFIX "%s", run);
 
 	if (deps >= 0)
-		fd_remove_tree(deps, name); /* what cannot be removed now, store_sweep removes later */
+		fd_remove_tree(
+		    deps, name); /* what cannot be removed now, store_sweep removes later */
 	fd_close_ptr(lock);
 	*lock = -1;
 }
@@ -142,7 +150,8 @@ unsigned store_sweep(const char *state)
 
 		if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) != 0)
 			continue;
-		fd = openat(deps, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(deps, entry->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		/* locked: its supervisor lives */
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
@@ -168,9 +177,10 @@ int store_remove(const char *state, const char *key, struct error *err)
 	return 0;
 }
 
-/* ---- taking outputs ------------------------------------------------------------------------------- */
+/* ---- taking outputs ---------------------------------------------------------------------- */
 
-/* Makes the parents of path below dir_fd; returns the last one's descriptor, and the name in it. */
+/* Makes the parents of path below dir_fd; returns the last one's descriptor, and the name in
+ * it. */
 static int make_parents(int dir_fd, const char *path, const char **name)
 {
 	int fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
@@ -196,19 +206,22 @@ static int make_parents(int dir_fd, const char *path, const char **name)
 int store_take(int from_fd, int to_fd, const char *path, struct error *err)
 {
 	const char *slash = strrchr(path, '/'), *name = NULL;
-	AUTO_FREE char *parent = slash ? mem_strndup(path, (size_t)(slash - path)) : mem_strdup(".");
+	AUTO_FREE char *parent =
+	    slash ? mem_strndup(path, (size_t)(slash - path)) : mem_strdup(".");
 	AUTO_FD int source = fd_open_beneath(from_fd, parent, O_RDONLY | O_DIRECTORY, 0);
 	AUTO_FD int target = -1, moved = -1;
 	struct stat st;
 
-	if (source < 0 || fstatat(source, slash ? slash + 1 : path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (source < 0 ||
+	    fstatat(source, slash ? slash + 1 : path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
 			return error_set(err, ERROR_NO, "the warm did not make %s", path);
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
 	}
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return error_set(err, ERROR_NO, "%s is neither a directory nor a file", path);
-	moved = openat(source, slash ? slash + 1 : path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	moved = openat(source, slash ? slash + 1 : path,
+		       O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	/* a directory that its owner may not write cannot change its parent */
 	if (moved < 0 || (S_ISDIR(st.st_mode) && fchmod(moved, (st.st_mode & 0777) | 0700) < 0))
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
@@ -218,7 +231,7 @@ int store_take(int from_fd, int to_fd, const char *path, struct error *err)
 	return 0;
 }
 
-/* ---- the manifest --------------------------------------------------------------------------------- */
+/* ---- the manifest ------------------------------------------------------------------------ */
 
 struct walk {
 	struct seal *seal;
@@ -245,10 +258,15 @@ static int check_attributes(struct walk *walk, int fd, const char *path)
 	ssize_t len = flistxattr(fd, names, sizeof(names));
 
 	if (len < 0)
-		return errno == ENOTSUP ? 0 : refuse(walk, path, "its extended attributes cannot be read");
+		return errno == ENOTSUP
+			   ? 0
+			   : refuse(walk, path, "its extended attributes cannot be read");
 	for (const char *name = names; name < names + len; name += strlen(name) + 1)
-		if (strncmp(name, "user.overlay.", 13) == 0 || strncmp(name, "trusted.overlay.", 16) == 0)
-			return refuse(walk, path, "it has an attribute that only the kernel's overlay sets");
+		if (strncmp(name, "user.overlay.", 13) == 0 ||
+		    strncmp(name, "trusted.overlay.", 16) == 0)
+			return refuse(
+			    walk, path,
+			    "it has an attribute that only the kernel's overlay sets");
 	return 0;
 }
 
@@ -267,7 +285,8 @@ static int hash_file(struct walk *walk, int fd, const char *path, char hex[65])
 		sha256_add(&hash, block, (size_t)n);
 		walk->seal->bytes += (uint64_t)n;
 		if (walk->seal->bytes > walk->seal->max_bytes)
-			return refuse(walk, path, "the layer has more bytes than fetch.disk allows");
+			return refuse(walk, path,
+				      "the layer has more bytes than fetch.disk allows");
 	}
 	sha256_done(&hash, digest);
 	text_hex(hex, digest, sizeof(digest));
@@ -298,12 +317,13 @@ static int walk_file(struct walk *walk, int fd, const struct stat *st, const cha
 		return kind;
 	if (mode != (st->st_mode & 07777) && fchmod(fd, mode) < 0)
 		return fail(walk, path);
-	strbuf_addf(&walk->lines, "%06o %lld %s %s\n", (unsigned)(S_IFREG | mode), (long long)st->st_size,
-		    hex, path);
+	strbuf_addf(&walk->lines, "%06o %lld %s %s\n", (unsigned)(S_IFREG | mode),
+		    (long long)st->st_size, hex, path);
 	return 0;
 }
 
-static int walk_entry(struct walk *walk, int dir_fd, const char *name, const char *path, int depth)
+static int walk_entry(struct walk *walk, int dir_fd, const char *name, const char *path,
+		      int depth)
 {
 	AUTO_FD int fd = -1;
 	struct stat st;
@@ -319,18 +339,21 @@ static int walk_entry(struct walk *walk, int dir_fd, const char *name, const cha
 	if (S_ISLNK(st.st_mode))
 		return walk_link(walk, dir_fd, name, path);
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-		return refuse(walk, path, "it is neither a file, a directory nor a symbolic link");
+		return refuse(walk, path,
+			      "it is neither a file, a directory nor a symbolic link");
 	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail(walk, path);
 	if (S_ISREG(st.st_mode))
 		return walk_file(walk, fd, &st, path);
 	kind = check_attributes(walk, fd, path);
-	if (!kind && (st.st_mode & 0755) != (st.st_mode & 07777) && fchmod(fd, st.st_mode & 0755) < 0)
+	if (!kind && (st.st_mode & 0755) != (st.st_mode & 07777) &&
+	    fchmod(fd, st.st_mode & 0755) < 0)
 		kind = fail(walk, path);
 	if (kind)
 		return kind;
-	strbuf_addf(&walk->lines, "%06o 0 - %s\n", (unsigned)(S_IFDIR | (st.st_mode & 0755)), path);
+	strbuf_addf(&walk->lines, "%06o 0 - %s\n", (unsigned)(S_IFDIR | (st.st_mode & 0755)),
+		    path);
 	return walk_directory(walk, fd, path, depth + 1);
 }
 
@@ -407,7 +430,8 @@ int store_manifest(int dir_fd, struct seal *seal, struct error *err)
 		kind = error_set(err, ERROR_NO, "the layer has more files than may be");
 	if (!kind) {
 		sha256_hex(walk.lines.data, walk.lines.len, seal->digest);
-		kind = fd_replace_file(dir_fd, "manifest", walk.lines.data, walk.lines.len, 0444, err);
+		kind = fd_replace_file(dir_fd, "manifest", walk.lines.data, walk.lines.len,
+				       0444, err);
 	}
 	strbuf_release(&walk.lines);
 	return kind;
@@ -418,7 +442,8 @@ int store_seal(int deps_fd, int tmp_fd, const char *key, bool *won, struct error
 	*won = false;
 	/* one call for the whole layer: an fsync a file costs seconds for a large one */
 	if (syncfs(tmp_fd) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "store: the layer cannot be made durable");
+		return error_errno(err, ERROR_FAILED, errno,
+				   "store: the layer cannot be made durable");
 	if (renameat(tmp_fd, "seal", deps_fd, key) == 0) {
 		*won = true;
 		if (fsync(deps_fd) < 0)

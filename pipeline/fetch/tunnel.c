@@ -12,7 +12,8 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/events.h"
 
-/* A fatal alert, access_denied (RFC 8446 section 6): what a TLS client can understand after the 200. */
+/* A fatal alert, access_denied (RFC 8446 section 6): what a TLS client can understand after the
+ * 200. */
 static const char tls_denied[] = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31};
 
 struct tunnel *tunnel_new(struct tunnel_shared *shared, int client)
@@ -69,9 +70,11 @@ static void deny(struct tunnel *tunnel, int status, const char *phrase, const ch
 			tunnel->at.host[0] ? tunnel->at.host : "request",
 			tunnel->allowed ? "not reached" : "denied", tunnel->why);
 	snprintf(text, sizeof(text),
-		 "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"
+		 "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
+		 "%d\r\n"
 		 "X-Agent-Egress: %s; %s\r\nConnection: close\r\n\r\n%s",
-		 status, phrase, size, tunnel->allowed ? "failed" : "denied", tunnel->why, body);
+		 status, phrase, size, tunnel->allowed ? "failed" : "denied", tunnel->why,
+		 body);
 	tunnel->up_len = tunnel->down_len = 0;
 	queue_down(tunnel, text, strlen(text));
 	tunnel->state = TUNNEL_DENY;
@@ -103,7 +106,7 @@ static void deny_hello(struct tunnel *tunnel, const char *why)
 	tunnel->deadline_ms = fd_now_ms() + tunnel->shared->policy->head_ms;
 }
 
-/* ---- reaching the other side ------------------------------------------------------------------- */
+/* ---- reaching the other side ------------------------------------------------------------- */
 
 static void say_yes(struct tunnel *tunnel)
 {
@@ -130,7 +133,8 @@ static void connect_next(struct tunnel *tunnel, int last_errno)
 			last_errno = errno;
 			continue;
 		}
-		if (connect(fd, (const struct sockaddr *)&target->addresses[i], target->lengths[i]) == 0 ||
+		if (connect(fd, (const struct sockaddr *)&target->addresses[i],
+			    target->lengths[i]) == 0 ||
 		    errno == EINPROGRESS) {
 			tunnel->server = fd;
 			tunnel->state = TUNNEL_CONNECT;
@@ -159,9 +163,10 @@ static void begin_connect(struct tunnel *tunnel)
 	size_t slot = proxied ? policy->count : (size_t)(tunnel->rule - policy->rules);
 
 	if (!shared->looked_up[slot]) {
-		resolve_host(proxied ? &policy->proxy : &tunnel->at, reach_of(tunnel->rule, proxied),
-			     &shared->resolved[slot]);
-		shared->looked_up[slot] = shared->resolved[slot].count > 0 || shared->resolved[slot].denied;
+		resolve_host(proxied ? &policy->proxy : &tunnel->at,
+			     reach_of(tunnel->rule, proxied), &shared->resolved[slot]);
+		shared->looked_up[slot] =
+		    shared->resolved[slot].count > 0 || shared->resolved[slot].denied;
 	}
 	tunnel->target = &shared->resolved[slot];
 	if (tunnel->target->denied)
@@ -190,13 +195,14 @@ static void connected(struct tunnel *tunnel)
 		return;
 	}
 	authority_format(&tunnel->at, name, sizeof(name));
-	tunnel->ask_len = (size_t)snprintf(tunnel->ask, sizeof(tunnel->ask),
-					   "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", name, name);
+	tunnel->ask_len =
+	    (size_t)snprintf(tunnel->ask, sizeof(tunnel->ask),
+			     "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", name, name);
 	tunnel->state = TUNNEL_PROXY;
 	tunnel->deadline_ms = fd_now_ms() + policy->connect_ms;
 }
 
-/* ---- deciding ---------------------------------------------------------------------------------- */
+/* ---- deciding ---------------------------------------------------------------------------- */
 
 static void read_request(struct tunnel *tunnel)
 {
@@ -238,7 +244,8 @@ static void read_proxy_answer(struct tunnel *tunnel)
 	if (whole == 0 && !tunnel->server_eof)
 		return;
 	if (whole <= 0) {
-		snprintf(text, sizeof(text), "the operator's own proxy refuses it (status %d)", status);
+		snprintf(text, sizeof(text), "the operator's own proxy refuses it (status %d)",
+			 status);
 		fail_request(tunnel, text);
 		return;
 	}
@@ -255,9 +262,9 @@ static void read_hello(struct tunnel *tunnel)
 	struct authority named;
 	char name[256];
 	const char *why = NULL;
-	enum hello_result result = hello_parse((const unsigned char *)tunnel->up,
-					       tunnel->up_len > HELLO_MAX ? HELLO_MAX : tunnel->up_len,
-					       name, &why);
+	enum hello_result result =
+	    hello_parse((const unsigned char *)tunnel->up,
+			tunnel->up_len > HELLO_MAX ? HELLO_MAX : tunnel->up_len, name, &why);
 
 	if (result == HELLO_MORE) {
 		if (tunnel->client_eof)
@@ -270,7 +277,8 @@ static void read_hello(struct tunnel *tunnel)
 	}
 	if (tunnel->at.literal) {
 		if (result == HELLO_NAMED) {
-			deny_hello(tunnel, "the TLS hello names a host, the request an address");
+			deny_hello(tunnel,
+				   "the TLS hello names a host, the request an address");
 			return;
 		}
 	} else if (result == HELLO_UNNAMED) {
@@ -284,7 +292,7 @@ static void read_hello(struct tunnel *tunnel)
 	tunnel->state = TUNNEL_PIPE;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------- */
 
 static void broken(struct tunnel *tunnel)
 {
@@ -370,8 +378,8 @@ short tunnel_server_events(const struct tunnel *tunnel)
 		return 0;
 	if (tunnel->state == TUNNEL_CONNECT)
 		return POLLOUT;
-	if ((tunnel->state == TUNNEL_PROXY || tunnel->state == TUNNEL_PIPE) && !tunnel->server_eof &&
-	    tunnel->down_len < TUNNEL_BUFFER)
+	if ((tunnel->state == TUNNEL_PROXY || tunnel->state == TUNNEL_PIPE) &&
+	    !tunnel->server_eof && tunnel->down_len < TUNNEL_BUFFER)
 		events |= POLLIN;
 	if ((tunnel->state == TUNNEL_PROXY && tunnel->ask_len) ||
 	    (tunnel->state == TUNNEL_PIPE && tunnel->up_len))
@@ -455,7 +463,8 @@ void tunnel_expire(struct tunnel *tunnel)
 		return;
 	}
 	if (tunnel->state != TUNNEL_DENY)
-		set_why(tunnel, tunnel->state == TUNNEL_PIPE ? "idle for too long" : "no request in time");
+		set_why(tunnel, tunnel->state == TUNNEL_PIPE ? "idle for too long"
+							     : "no request in time");
 	tunnel->state = TUNNEL_DONE;
 }
 

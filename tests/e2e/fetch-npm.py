@@ -135,12 +135,16 @@ def check_race(t, place, files):
                             test="true")
     before = len(registries.deps(place)[0])
     model = place.recording([[("write_file", {"path": "added.txt", "content": "x\n"})]], name="race.jsonl")
-    children = [place.start("run", "-m", f"Add {i}", "--dry-run", "--rounds", "1", "--model", model, cwd=repo) for i in range(2)]
+    children = []
+    for i in range(2):
+        children.append(place.start("run", "-m", f"Add {i}", "--dry-run", "--rounds", "1", "--model", model, cwd=repo))
+        os.rename(place.path("background.err"), place.path(f"race{i}.err"))
     for child in children:
         child.wait(300)
+    said = "".join(open(place.path(f"race{i}.err"), errors="replace").read() for i in range(2))
     layers, rest = registries.deps(place)
     t.equal(([c.returncode for c in children], len(layers) - before, rest), ([0, 0], 1, []),
-            "two warms of one key end in one layer", place.background_text())
+            "two warms of one key end in one layer", said)
 
 
 with Tap() as t, Place() as place:

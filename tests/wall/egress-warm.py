@@ -68,7 +68,7 @@ attempt('abstract socket', lambda: socket.socket(socket.AF_UNIX).connect('\0agen
 attempt('another listener beside the proxy', lambda: socket.create_server(('127.0.0.1', 3128)))
 seen['environment'] = sorted(os.environ)
 seen['secrets'] = [k for k, v in os.environ.items() if 'sekrit' in v]
-for path in glob.glob('/proc/[0-9]*/environ') + ['/root/.npmrc', '/etc/shadow'] + glob.glob('/proc/[0-9]*/cmdline'):
+for path in glob.glob('/proc/[0-9]*/environ') + ['/etc/shadow'] + glob.glob('/proc/[0-9]*/cmdline'):
     try:
         if b'sekrit' in open(path, 'rb').read(): seen['secrets'].append(path)
     except OSError:

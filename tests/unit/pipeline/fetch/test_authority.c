@@ -94,7 +94,8 @@ static void authority_parse_tricks_are_refused(void **state)
 	REFUSED("registry.example..:443");
 	REFUSED("-registry.example:443");
 	REFUSED("registry-.example:443");
-	REFUSED("b\xc3\xbc" "cher.example:443");
+	REFUSED("b\xc3\xbc"
+		"cher.example:443");
 	REFUSED("*.example:443");
 }
 
@@ -151,10 +152,13 @@ static void authority_of_url_takes_host_and_port(void **state)
 	assert_false(tls);
 	assert_int_equal(authority_of_url("https://[2001:db8::1]/x", &at, &tls, &why), 0);
 	assert_int_equal(at.port, 443);
-	assert_int_equal(authority_of_url("https://user:pass@registry.example/", &at, &tls, &why), -1);
-	assert_int_equal(authority_of_url("https://a.example?@evil.example", &at, &tls, &why), 0);
+	assert_int_equal(
+	    authority_of_url("https://user:pass@registry.example/", &at, &tls, &why), -1);
+	assert_int_equal(authority_of_url("https://a.example?@evil.example", &at, &tls, &why),
+			 0);
 	assert_string_equal(at.host, "a.example");
-	assert_int_equal(authority_of_url("https://a.example\\@evil.example/", &at, &tls, &why), -1);
+	assert_int_equal(authority_of_url("https://a.example\\@evil.example/", &at, &tls, &why),
+			 -1);
 	assert_int_equal(authority_of_url("ftp://a.example/", &at, &tls, &why), -1);
 	assert_int_equal(authority_of_url("https://", &at, &tls, &why), -1);
 	assert_int_equal(authority_of_url("file:///etc/passwd", &at, &tls, &why), -1);

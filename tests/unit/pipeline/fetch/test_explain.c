@@ -20,7 +20,8 @@ static void explain(const char *events, const char *log, size_t log_len, char *t
 	char *argv[] = {name, NULL};
 	struct fetch_plan plan = {.recipe = FETCH_NPM, .token_key = token_key};
 	struct error ignored = {0};
-	AUTO_JSON struct json *list = js_parse(events, strlen(events), 65536, "events", &ignored);
+	AUTO_JSON struct json *list =
+	    js_parse(events, strlen(events), 65536, "events", &ignored);
 
 	assert_non_null(list);
 	plan.warm.argv = argv;
@@ -36,15 +37,18 @@ static void fetch_explain_denied_host_has_its_remedy(void **state)
 	struct error err;
 
 	(void)state;
-	explain("[{\"host\":\"a.example\",\"port\":443,\"allowed\":false,\"why\":\"not on the list\"},"
-		"{\"host\":\"a.example\",\"port\":443,\"allowed\":false,\"why\":\"not on the list\"},"
+	explain("[{\"host\":\"a.example\",\"port\":443,\"allowed\":false,\"why\":\"not on the "
+		"list\"},"
+		"{\"host\":\"a.example\",\"port\":443,\"allowed\":false,\"why\":\"not on the "
+		"list\"},"
 		"{\"host\":\"b.example\",\"port\":443,\"allowed\":true,\"why\":\"\"}]",
 		log, sizeof(log) - 1, NULL, &err);
-	assert_string_equal(err.message,
-			    "the warm failed: exit status 1: npm could not reach a.example:443 (not on the list); "
-			    "its last words: npm error 403 Forbidden");
-	assert_string_equal(err.next, "if you trust it, add `[fetch] host = a.example:443` to the operator "
-				      "configuration");
+	assert_string_equal(err.message, "the warm failed: exit status 1: npm could not reach "
+					 "a.example:443 (not on the list); "
+					 "its last words: npm error 403 Forbidden");
+	assert_string_equal(
+	    err.next, "if you trust it, add `[fetch] host = a.example:443` to the operator "
+		      "configuration");
 }
 
 static void fetch_explain_private_address_has_another_remedy(void **state)
@@ -64,8 +68,9 @@ static void fetch_explain_failure_is_no_refusal(void **state)
 	struct error err;
 
 	(void)state;
-	explain("[{\"host\":\"a.example\",\"port\":443,\"allowed\":true,\"why\":\"Connection refused\"}]", "", 0,
-		NULL, &err);
+	explain("[{\"host\":\"a.example\",\"port\":443,\"allowed\":true,\"why\":\"Connection "
+		"refused\"}]",
+		"", 0, NULL, &err);
 	assert_non_null(strstr(err.message, "a.example:443 (Connection refused)"));
 	assert_string_equal(err.next, "");
 }
@@ -75,11 +80,14 @@ static void fetch_explain_hostile_hosts_are_left_out(void **state)
 	struct error err;
 
 	(void)state;
-	explain("[{\"host\":\"a.example`; rm -rf ~ #\",\"port\":443,\"allowed\":false,\"why\":\"not on the list\"},"
-		"{\"host\":\"\",\"port\":0,\"allowed\":false,\"why\":\"a malformed request line\"},"
-		"{\"host\":7,\"port\":\"x\",\"allowed\":false,\"why\":\"not on the list\"},7,null]",
-		"line\x1b[31m red\n", 14, NULL, &err);
-	assert_string_equal(err.message, "the warm failed: exit status 1; last words: line\\x1b[31m red");
+	explain(
+	    "[{\"host\":\"a.example`; rm -rf ~ "
+	    "#\",\"port\":443,\"allowed\":false,\"why\":\"not on the list\"},"
+	    "{\"host\":\"\",\"port\":0,\"allowed\":false,\"why\":\"a malformed request line\"},"
+	    "{\"host\":7,\"port\":\"x\",\"allowed\":false,\"why\":\"not on the list\"},7,null]",
+	    "line\x1b[31m red\n", 14, NULL, &err);
+	assert_string_equal(err.message,
+			    "the warm failed: exit status 1; last words: line\\x1b[31m red");
 	assert_string_equal(err.next, "");
 }
 
@@ -114,7 +122,8 @@ static void fetch_explain_many_hosts_are_cut(void **state)
 	events[len++] = '[';
 	for (int i = 0; i < 500; i++)
 		len += (size_t)snprintf(events + len, sizeof(events) - len,
-					"%s{\"host\":\"h%d.example\",\"port\":443,\"allowed\":false,\"why\":\"not on the list\"}",
+					"%s{\"host\":\"h%d.example\",\"port\":443,\"allowed\":"
+					"false,\"why\":\"not on the list\"}",
 					i ? "," : "", i);
 	snprintf(events + len, sizeof(events) - len, "]");
 	explain(events, "", 0, NULL, &err);

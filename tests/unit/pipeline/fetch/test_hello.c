@@ -197,8 +197,9 @@ static void hello_parse_forged_names_are_refused(void **state)
 
 static void hello_parse_other_protocols_are_refused(void **state)
 {
-	static const char *const firsts[] = {"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "\x80\x2e\1\0\2",
-					     "\x17\3\3\0\1x", "\x16\2\0\0\1x", "\x16\3\1\0\4\2\0\0\0",
+	static const char *const firsts[] = {"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n",
+					     "\x80\x2e\1\0\2",	       "\x17\3\3\0\1x",
+					     "\x16\2\0\0\1x",	       "\x16\3\1\0\4\2\0\0\0",
 					     "PRI * HTTP/2.0\r\n"};
 	char name[256];
 

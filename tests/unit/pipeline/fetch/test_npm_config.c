@@ -1,4 +1,5 @@
-/* The operator's npm: what is kept of its answer, and whose npm is asked. A script stands in for npm. */
+/* The operator's npm: what is kept of its answer, and whose npm is asked. A script stands in
+ * for npm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,20 +66,24 @@ static struct json *select_from(const char *answer, const char *listing)
 
 static void npm_config_select_keeps_what_counts(void **state)
 {
-	AUTO_JSON struct json *kept =
-	    select_from("{\"registry\":\"https://registry.example/npm/\",\"@corp:registry\":\"https://corp.example/\","
-			"\"cafile\":\"/etc/ca.pem\",\"noproxy\":[\"a.example\",\"b.example\"],"
-			"\"replace-registry-host\":\"npmjs\",\"editor\":\"vi\",\"@x:other\":\"y\"}",
-			"; \"user\" config\n\n//corp.example/:_authToken = (protected)\nregistry = \"x\"\n; a = (protected)\n");
+	AUTO_JSON struct json *kept = select_from(
+	    "{\"registry\":\"https://registry.example/npm/\",\"@corp:registry\":\"https://"
+	    "corp.example/\","
+	    "\"cafile\":\"/etc/ca.pem\",\"noproxy\":[\"a.example\",\"b.example\"],"
+	    "\"replace-registry-host\":\"npmjs\",\"editor\":\"vi\",\"@x:other\":\"y\"}",
+	    "; \"user\" config\n\n//corp.example/:_authToken = (protected)\nregistry = "
+	    "\"x\"\n; a = (protected)\n");
 
 	(void)state;
 	assert_string_equal(js_str(kept, "registry", ""), "https://registry.example/npm/");
 	assert_string_equal(js_str(kept, "builtin", ""), "https://default.example/");
-	assert_string_equal(js_str(js_get(kept, "scopes"), "@corp", ""), "https://corp.example/");
+	assert_string_equal(js_str(js_get(kept, "scopes"), "@corp", ""),
+			    "https://corp.example/");
 	assert_int_equal(js_len(js_get(kept, "scopes")), 1);
 	assert_string_equal(js_str(kept, "noproxy", ""), "a.example,b.example");
 	assert_int_equal(js_len(js_get(kept, "protected")), 1);
-	assert_string_equal(js_text(js_at(js_get(kept, "protected"), 0)), "//corp.example/:_authToken");
+	assert_string_equal(js_text(js_at(js_get(kept, "protected"), 0)),
+			    "//corp.example/:_authToken");
 	assert_null(js_get(kept, "editor"));
 }
 
@@ -86,7 +91,8 @@ static void npm_config_select_keeps_no_password(void **state)
 {
 	AUTO_JSON struct json *kept =
 	    select_from("{\"registry\":\"https://user:sekrit@registry.example/\","
-			"\"https-proxy\":\"http://user:sekrit@proxy.example:3128\",\"proxy\":\"user:sekrit@p.example\","
+			"\"https-proxy\":\"http://"
+			"user:sekrit@proxy.example:3128\",\"proxy\":\"user:sekrit@p.example\","
 			"\"@corp:registry\":\"https://sekrit@corp.example/a@b\"}",
 			"");
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
@@ -114,8 +120,8 @@ static void npm_config_token_key_matches_host_and_path(void **state)
 static void npm_find_program_avoids_the_work_tree(void **state)
 {
 	AUTO_FREE char *tree = at("tree"), *good = at("good/npm"), *link = at("link");
-	AUTO_FREE char *path =
-	    mem_printf(".:relative:%s/tree/node_modules/.bin:%s/link:%s/none:%s/good", top, top, top, top);
+	AUTO_FREE char *path = mem_printf(
+	    ".:relative:%s/tree/node_modules/.bin:%s/link:%s/none:%s/good", top, top, top, top);
 	AUTO_FREE char *target = at("tree/node_modules/.bin");
 	AUTO_FREE char *found = NULL, *any = NULL;
 
@@ -133,11 +139,13 @@ static void npm_find_program_avoids_the_work_tree(void **state)
 }
 
 /* Writes down how it was started and answers as npm does. */
-#define FAKE_NPM                                                                                   \
-	"#!/bin/sh\n"                                                                              \
-	"echo run >> %s/runs; pwd > %s/cwd; /usr/bin/env > %s/env\n"                               \
-	"case \"$*\" in *--json*) echo '{\"registry\":\"https://registry.example/\",\"npm-version\":\"9.9.9\"," \
-	"\"userconfig\":\"%s/npmrc\"}' ;; *) echo '//registry.example/:_authToken = (protected)' ;; esac\n"
+#define FAKE_NPM                                                                               \
+	"#!/bin/sh\n"                                                                          \
+	"echo run >> %s/runs; pwd > %s/cwd; /usr/bin/env > %s/env\n"                           \
+	"case \"$*\" in *--json*) echo "                                                       \
+	"'{\"registry\":\"https://registry.example/\",\"npm-version\":\"9.9.9\","              \
+	"\"userconfig\":\"%s/npmrc\"}' ;; *) echo '//registry.example/:_authToken = "          \
+	"(protected)' ;; esac\n"
 
 static size_t lines_of(const char *name)
 {
@@ -184,7 +192,8 @@ static void npm_config_load_asks_once_and_keeps_the_answer(void **state)
 	if (npm_config_load(&source, &config, &err))
 		fail_msg("%s", err.message);
 	assert_string_equal(config.registry, "https://registry.example/");
-	assert_string_equal(npm_config_token_key(&config, config.registry), "//registry.example/:_authToken");
+	assert_string_equal(npm_config_token_key(&config, config.registry),
+			    "//registry.example/:_authToken");
 	npm_config_release(&config);
 	assert_int_equal(lines_of("runs"), 3);
 	assert_true(file_has("cwd", "/\n"));
@@ -217,7 +226,8 @@ static void npm_config_load_without_npm_says_so(void **state)
 
 static void npm_config_load_failing_npm_is_an_error(void **state)
 {
-	AUTO_FREE char *path = mem_printf("PATH=%s/badbin:/usr/bin:/bin", top), *cache = at("cache2");
+	AUTO_FREE char *path = mem_printf("PATH=%s/badbin:/usr/bin:/bin", top),
+		       *cache = at("cache2");
 	char *env[] = {path, NULL};
 	const struct npm_source source = {env, NULL, cache};
 	struct npm_config config;

@@ -44,10 +44,16 @@ static void npm_lock_lint_registry_packages_are_taken(void **state)
 	(void)state;
 	assert_int_equal(lint(""), 0);
 	assert_int_equal(lint("\"node_modules/a\":{" GOOD "}"), 0);
-	assert_int_equal(lint("\"node_modules/@s/a\":{\"resolved\":\"https://registry.example/a.tgz\"," SHA "}"), 0);
-	assert_int_equal(lint("\"node_modules/a/node_modules/b\":{\"resolved\":\"https://Mirror.example:8443/b.tgz\"," SHA "}"),
+	assert_int_equal(
+	    lint("\"node_modules/@s/a\":{\"resolved\":\"https://registry.example/a.tgz\"," SHA
+		 "}"),
+	    0);
+	assert_int_equal(lint("\"node_modules/a/node_modules/b\":{\"resolved\":\"https://"
+			      "Mirror.example:8443/b.tgz\"," SHA "}"),
 			 0);
-	assert_int_equal(lint("\"node_modules/a\":{" GOOD "},\"node_modules/a/node_modules/c\":{\"inBundle\":true}"), 0);
+	assert_int_equal(lint("\"node_modules/a\":{" GOOD
+			      "},\"node_modules/a/node_modules/c\":{\"inBundle\":true}"),
+			 0);
 	assert_int_equal(lint("\"packages/a\":{\"version\":\"1.0.0\"},"
 			      "\"node_modules/a\":{\"resolved\":\"packages/a\",\"link\":true}"),
 			 0);
@@ -76,7 +82,8 @@ static void npm_lock_lint_other_sources_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
-		AUTO_FREE char *entry = mem_printf("\"node_modules/a\":{\"resolved\":\"%s\"," SHA "}", urls[i]);
+		AUTO_FREE char *entry =
+		    mem_printf("\"node_modules/a\":{\"resolved\":\"%s\"," SHA "}", urls[i]);
 
 		if (lint(entry) != ERROR_NO)
 			fail_msg("taken: %s", urls[i]);
@@ -88,9 +95,11 @@ static void npm_lock_lint_names_the_offender_and_the_remedy(void **state)
 	struct error err = {0};
 
 	(void)state;
-	assert_int_equal(lint_as("\"node_modules/bad\":{\"resolved\":\"https://evil.example/a.tgz\"," SHA "}",
-				 NULL, &err),
-			 ERROR_NO);
+	assert_int_equal(
+	    lint_as("\"node_modules/bad\":{\"resolved\":\"https://evil.example/a.tgz\"," SHA
+		    "}",
+		    NULL, &err),
+	    ERROR_NO);
 	assert_non_null(strstr(err.message, "node_modules/bad"));
 	assert_non_null(strstr(err.message, "evil.example:443"));
 	assert_non_null(strstr(err.next, "[fetch] host = evil.example:443"));
@@ -113,7 +122,9 @@ static void npm_lock_lint_missing_integrity_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(lint("\"node_modules/a\":{\"version\":\"1.0.0\"}"), ERROR_NO);
-	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"https://registry.example/a.tgz\"}"), ERROR_NO);
+	assert_int_equal(
+	    lint("\"node_modules/a\":{\"resolved\":\"https://registry.example/a.tgz\"}"),
+	    ERROR_NO);
 	assert_int_equal(lint("\"node_modules/a\":{\"integrity\":\"md5-AAAA\"}"), ERROR_NO);
 	assert_int_equal(lint("\"node_modules/a\":{\"integrity\":7}"), ERROR_NO);
 }
@@ -121,9 +132,12 @@ static void npm_lock_lint_missing_integrity_is_refused(void **state)
 static void npm_lock_lint_links_out_of_the_tree_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"../a\",\"link\":true}"), ERROR_NO);
-	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"/etc\",\"link\":true}"), ERROR_NO);
-	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"packages/a\",\"link\":true}"), ERROR_NO);
+	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"../a\",\"link\":true}"),
+			 ERROR_NO);
+	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"/etc\",\"link\":true}"),
+			 ERROR_NO);
+	assert_int_equal(lint("\"node_modules/a\":{\"resolved\":\"packages/a\",\"link\":true}"),
+			 ERROR_NO);
 	assert_int_equal(lint("\"node_modules/a\":{\"link\":true}"), ERROR_NO);
 	assert_int_equal(lint("\"../a\":{\"version\":\"1.0.0\"}"), ERROR_USAGE);
 	assert_int_equal(lint("\"packages/../../a\":{\"version\":\"1.0.0\"}"), ERROR_USAGE);
@@ -135,17 +149,22 @@ static void npm_lock_lint_links_out_of_the_tree_are_refused(void **state)
 
 static void npm_lock_lint_old_versions_are_refused(void **state)
 {
-	static const char *const locks[] = {"{}", "{\"lockfileVersion\":1,\"dependencies\":{}}",
-					    "{\"lockfileVersion\":3}", "{\"lockfileVersion\":4,\"packages\":{}}",
-					    "{\"lockfileVersion\":\"3\",\"packages\":{}}", "[]"};
+	static const char *const locks[] = {"{}",
+					    "{\"lockfileVersion\":1,\"dependencies\":{}}",
+					    "{\"lockfileVersion\":3}",
+					    "{\"lockfileVersion\":4,\"packages\":{}}",
+					    "{\"lockfileVersion\":\"3\",\"packages\":{}}",
+					    "[]"};
 	const struct npm_lint rules = {hosts, NULL};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++) {
 		struct error err = {0};
-		AUTO_JSON struct json *lock = js_parse(locks[i], strlen(locks[i]), 65536, "lock", &err);
+		AUTO_JSON struct json *lock =
+		    js_parse(locks[i], strlen(locks[i]), 65536, "lock", &err);
 
-		assert_int_equal(npm_lock_lint(lock, "package-lock.json", &rules, &err), ERROR_USAGE);
+		assert_int_equal(npm_lock_lint(lock, "package-lock.json", &rules, &err),
+				 ERROR_USAGE);
 		assert_non_null(strstr(err.next, "npm install --package-lock-only"));
 	}
 }
@@ -153,9 +172,12 @@ static void npm_lock_lint_old_versions_are_refused(void **state)
 static void npm_lock_lists_members_and_required(void **state)
 {
 	static const char text[] =
-	    "{\"lockfileVersion\":3,\"packages\":{\"\":{},\"packages/a\":{},\"node_modules/a\":{\"link\":true},"
-	    "\"node_modules/b\":{},\"node_modules/o\":{\"optional\":true},\"node_modules/d\":{\"devOptional\":true},"
-	    "\"packages/a/node_modules/b\":{},\"node_modules/b/node_modules/c\":{\"inBundle\":true}}}";
+	    "{\"lockfileVersion\":3,\"packages\":{\"\":{},\"packages/a\":{},\"node_modules/"
+	    "a\":{\"link\":true},"
+	    "\"node_modules/b\":{},\"node_modules/o\":{\"optional\":true},\"node_modules/"
+	    "d\":{\"devOptional\":true},"
+	    "\"packages/a/node_modules/b\":{},\"node_modules/b/node_modules/"
+	    "c\":{\"inBundle\":true}}}";
 	struct error err = {0};
 	AUTO_JSON struct json *lock = js_parse(text, strlen(text), 65536, "lock", &err);
 	char **members = npm_lock_members(lock), **required = npm_lock_required(lock);
@@ -173,9 +195,11 @@ static void npm_lock_lists_members_and_required(void **state)
 
 static void npm_lock_bins_stay_inside(void **state)
 {
-	static const char text[] = "{\"bin\":{\"a\":\"./cli.js\",\"b\":\"../../x\",\"c\":\"lib/c.js\",\"d\":7}}";
+	static const char text[] =
+	    "{\"bin\":{\"a\":\"./cli.js\",\"b\":\"../../x\",\"c\":\"lib/c.js\",\"d\":7}}";
 	struct error err = {0};
-	AUTO_JSON struct json *manifest = js_parse(text, strlen(text), 65536, "package.json", &err);
+	AUTO_JSON struct json *manifest =
+	    js_parse(text, strlen(text), 65536, "package.json", &err);
 	char **bins = npm_lock_bins(manifest);
 
 	(void)state;
@@ -201,7 +225,8 @@ static void npm_lock_settings_keeps_only_how_to_read_a_lock(void **state)
 	AUTO_FREE char *nul = npm_lock_settings("engine-strict=true\0x\n", 21);
 
 	(void)state;
-	assert_string_equal(kept, "legacy-peer-deps=true\ninstall-strategy=nested\nstrict-peer-deps=true\n");
+	assert_string_equal(
+	    kept, "legacy-peer-deps=true\ninstall-strategy=nested\nstrict-peer-deps=true\n");
 	assert_string_equal(nul, "");
 }
 

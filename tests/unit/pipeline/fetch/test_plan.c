@@ -1,4 +1,5 @@
-/* Plans: what is detected, what the jails hold, what the key is made of. A script stands in for npm. */
+/* Plans: what is detected, what the jails hold, what the key is made of. A script stands in for
+ * npm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,8 @@ static int make_top(void **state)
 	if (fd_mkdir_all(bin) < 0 || fd_mkdir_all(probe) < 0)
 		return -1;
 	script = mem_printf("#!/bin/sh\ncase \"$*\" in *--json*) /bin/cat %s/answer ;; "
-			    "*) echo '//registry.example/:_authToken = (protected)' ;; esac\n", top);
+			    "*) echo '//registry.example/:_authToken = (protected)' ;; esac\n",
+			    top);
 	put("bin/npm", script, 0755);
 	put("bin/node", "#!/bin/sh\n", 0755);
 	put("ca.pem", "x", 0644);
@@ -92,8 +94,13 @@ static int plan_with(const char *const *pairs, const char *const *env, const cha
 	AUTO_FREE char *toolchain = mem_printf("jail.path=%s", top);
 	struct jail_limits limits = {.memory_bytes = 1 << 30, .processes = 100, .inodes = 1000};
 	char *whole[8] = {path};
-	struct fetch_request request = {.config = config, .base = base, .state = top, .run_id = "run1",
-					.trust = trust, .env = whole, .limits = &limits};
+	struct fetch_request request = {.config = config,
+					.base = base,
+					.state = top,
+					.run_id = "run1",
+					.trust = trust,
+					.env = whole,
+					.limits = &limits};
 	int kind;
 
 	memset(err, 0, sizeof(*err));
@@ -162,7 +169,8 @@ static void fetch_plan_npm_uses_the_operators_registry(void **state)
 	const struct json *rule;
 
 	(void)state;
-	npm_says(REGISTRY ",\"@corp:registry\":\"https://corp.example:8443/\",\"replace-registry-host\":\"always\"");
+	npm_says(REGISTRY ",\"@corp:registry\":\"https://corp.example:8443/"
+			  "\",\"replace-registry-host\":\"always\"");
 	if (plan_with(no_pairs, NULL, "t", &plan, &err))
 		fail_msg("%s", err.message);
 	assert_true(has_arg(&plan.warm, "--registry=https://registry.example/npm/"));
@@ -204,8 +212,12 @@ static void fetch_plan_only_the_warm_reaches_the_proxy(void **state)
 
 static void fetch_plan_environment_has_each_name_once(void **state)
 {
-	static const char *const pairs[] = {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b",
-					    "fetch.env=CI=x", "fetch.env=https_proxy=http://other/", NULL};
+	static const char *const pairs[] = {"fetch.warm=true",
+					    "fetch.inputs=a",
+					    "fetch.output=b",
+					    "fetch.env=CI=x",
+					    "fetch.env=https_proxy=http://other/",
+					    NULL};
 	struct fetch_plan plan;
 	struct error err;
 	size_t seen = 0;
@@ -248,9 +260,11 @@ static void fetch_plan_surroundings_of_the_operator(void **state)
 {
 	AUTO_FREE char *ca = mem_printf("SSL_CERT_FILE=%s/ca.pem", top);
 	AUTO_FREE char *gone = mem_printf("SSL_CERT_FILE=%s/none.pem", top);
-	const char *const env[] = {ca, "https_proxy=http://proxy.example:8080/", "no_proxy=localhost,.example", NULL};
+	const char *const env[] = {ca, "https_proxy=http://proxy.example:8080/",
+				   "no_proxy=localhost,.example", NULL};
 	const char *const bad_ca[] = {gone, NULL};
-	static const char *const secret[] = {"HTTPS_PROXY=http://user:sekrit@proxy.example:8080/", NULL};
+	static const char *const secret[] = {
+	    "HTTPS_PROXY=http://user:sekrit@proxy.example:8080/", NULL};
 	struct fetch_plan plan;
 	struct error err;
 
@@ -259,7 +273,8 @@ static void fetch_plan_surroundings_of_the_operator(void **state)
 	if (plan_with(no_pairs, env, "t", &plan, &err))
 		fail_msg("%s", err.message);
 	assert_true(has_env(&plan.warm, "NODE_EXTRA_CA_CERTS=/etc/agent/ca.crt"));
-	assert_string_equal(js_str(js_get(plan.egress_job, "proxy"), "host", ""), "proxy.example");
+	assert_string_equal(js_str(js_get(plan.egress_job, "proxy"), "host", ""),
+			    "proxy.example");
 	assert_int_equal(js_int(js_get(plan.egress_job, "proxy"), "port", 0), 8080);
 	assert_true(js_bool(js_at(js_get(plan.egress_job, "allow"), 0), "direct", false));
 	fetch_plan_release(&plan);
@@ -279,8 +294,10 @@ static void fetch_plan_bad_configuration_is_refused(void **state)
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=~/../b", NULL},
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=.git/hooks", NULL},
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.env=x", NULL},
-	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=x.example", NULL},
-	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=*.example:443", NULL},
+	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=x.example",
+	     NULL},
+	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=*.example:443",
+	     NULL},
 	    {"fetch.warm=true", "fetch.inputs=a", "fetch.output=b", "fetch.host=a.example:443",
 	     "fetch.private=x", NULL},
 	    {"fetch.warm=no-such-tool-x", "fetch.inputs=a", "fetch.output=b", NULL},
@@ -300,10 +317,11 @@ static void fetch_plan_bad_configuration_is_refused(void **state)
 
 static void fetch_plan_registries_without_tls_are_refused(void **state)
 {
-	static const char *const answers[] = {"\"registry\":\"http://registry.example/\"",
-					      "\"registry\":\"https://u:p@registry.example/\"",
-					      "\"registry\":\"ftp://registry.example/\"", "\"registry\":\"\"",
-					      REGISTRY ",\"@a:registry\":\"http://a.example/\""};
+	static const char *const answers[] = {
+	    "\"registry\":\"http://registry.example/\"",
+	    "\"registry\":\"https://u:p@registry.example/\"",
+	    "\"registry\":\"ftp://registry.example/\"", "\"registry\":\"\"",
+	    REGISTRY ",\"@a:registry\":\"http://a.example/\""};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
@@ -318,7 +336,8 @@ static void fetch_plan_registries_without_tls_are_refused(void **state)
 
 static void fetch_plan_private_is_for_the_named_host_only(void **state)
 {
-	static const char *const pairs[] = {"fetch.host=a.example:443", "fetch.host=b.example:443",
+	static const char *const pairs[] = {"fetch.host=a.example:443",
+					    "fetch.host=b.example:443",
 					    "fetch.private=b.example:443", NULL};
 	const struct json *allow;
 	struct fetch_plan plan;

@@ -35,16 +35,18 @@ static void policy_find_matches_whole_host_and_port(void **state)
 	struct policy policy;
 
 	(void)state;
-	assert_int_equal(parse_job("{\"allow\":[{\"host\":\"Registry.example.\",\"port\":443},"
-				   "{\"host\":\"2001:db8::1\",\"port\":8443,\"private_ok\":true}]}",
-				   &policy),
-			 0);
+	assert_int_equal(
+	    parse_job("{\"allow\":[{\"host\":\"Registry.example.\",\"port\":443},"
+		      "{\"host\":\"2001:db8::1\",\"port\":8443,\"private_ok\":true}]}",
+		      &policy),
+	    0);
 	assert_string_equal(decide(&policy, "registry.EXAMPLE:443"), "yes");
 	assert_string_equal(decide(&policy, "[2001:db8:0::1]:8443"), "yes");
 	assert_string_equal(decide(&policy, "registry.example:80"),
 			    "the host is on the list, but not with this port");
 	assert_string_equal(decide(&policy, "evilregistry.example:443"), "not on the list");
-	assert_string_equal(decide(&policy, "registry.example.evil.example:443"), "not on the list");
+	assert_string_equal(decide(&policy, "registry.example.evil.example:443"),
+			    "not on the list");
 	assert_string_equal(decide(&policy, "sub.registry.example:443"), "not on the list");
 	assert_string_equal(decide(&policy, "127.0.0.1:443"), "not on the list");
 	policy_release(&policy);
@@ -107,8 +109,9 @@ static void request_parse_connect_is_taken(void **state)
 	struct authority at;
 
 	(void)state;
-	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n\r\n"),
-			 REQUEST_CONNECT);
+	assert_int_equal(
+	    HEAD("CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n\r\n"),
+	    REQUEST_CONNECT);
 	assert_string_equal(at.host, "registry.example");
 	assert_int_equal(HEAD("CONNECT [::1]:443 HTTP/1.0\r\n\r\n"), REQUEST_CONNECT);
 }
@@ -130,24 +133,33 @@ static void request_parse_tricks_are_refused(void **state)
 	(void)state;
 	assert_int_equal(HEAD("CONNECT evil.example\0.registry.example:443 HTTP/1.1\r\n\r\n"),
 			 REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT evil.example:443\rregistry.example:443 HTTP/1.1\r\n\r\n"),
-			 REQUEST_REFUSED);
+	assert_int_equal(
+	    HEAD("CONNECT evil.example:443\rregistry.example:443 HTTP/1.1\r\n\r\n"),
+	    REQUEST_REFUSED);
 	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/1.1\n\n"), REQUEST_REFUSED);
 	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/1.1\r\nX: y\nZ: w\r\n\r\n"),
 			 REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT registry.example:443  HTTP/1.1\r\n\r\n"), REQUEST_REFUSED);
+	assert_int_equal(HEAD("CONNECT registry.example:443  HTTP/1.1\r\n\r\n"),
+			 REQUEST_REFUSED);
 	assert_int_equal(HEAD("CONNECT registry.example:443 evil.example:443 HTTP/1.1\r\n\r\n"),
 			 REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/2.0\r\n\r\n"), REQUEST_REFUSED);
+	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/2.0\r\n\r\n"),
+			 REQUEST_REFUSED);
 	assert_int_equal(HEAD("CONNECT registry.example:443\r\n\r\n"), REQUEST_REFUSED);
-	assert_int_equal(HEAD("connect registry.example:443 HTTP/1.1\r\n\r\n"), REQUEST_REFUSED);
-	assert_int_equal(HEAD("\r\nCONNECT registry.example:443 HTTP/1.1\r\n\r\n"), REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n"),
+	assert_int_equal(HEAD("connect registry.example:443 HTTP/1.1\r\n\r\n"),
 			 REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT registry.example:443 HTTP/1.1\r\nTransfer-encoding: chunked\r\n\r\n"),
+	assert_int_equal(HEAD("\r\nCONNECT registry.example:443 HTTP/1.1\r\n\r\n"),
 			 REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT user@registry.example:443 HTTP/1.1\r\n\r\n"), REQUEST_REFUSED);
-	assert_int_equal(HEAD("CONNECT https://registry.example:443 HTTP/1.1\r\n\r\n"), REQUEST_REFUSED);
+	assert_int_equal(
+	    HEAD("CONNECT registry.example:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n"),
+	    REQUEST_REFUSED);
+	assert_int_equal(
+	    HEAD("CONNECT registry.example:443 HTTP/1.1\r\nTransfer-encoding: chunked\r\n\r\n"),
+	    REQUEST_REFUSED);
+	assert_int_equal(HEAD("CONNECT user@registry.example:443 HTTP/1.1\r\n\r\n"),
+			 REQUEST_REFUSED);
+	assert_int_equal(HEAD("CONNECT https://registry.example:443 HTTP/1.1\r\n\r\n"),
+			 REQUEST_REFUSED);
 }
 
 static void request_parse_plain_http_is_refused_by_name(void **state)
@@ -155,12 +167,14 @@ static void request_parse_plain_http_is_refused_by_name(void **state)
 	struct authority at;
 
 	(void)state;
-	assert_int_equal(HEAD("GET http://registry.example/x HTTP/1.1\r\nHost: registry.example\r\n\r\n"),
-			 REQUEST_REFUSED);
+	assert_int_equal(
+	    HEAD("GET http://registry.example/x HTTP/1.1\r\nHost: registry.example\r\n\r\n"),
+	    REQUEST_REFUSED);
 	assert_string_equal(at.host, "registry.example");
 	assert_int_equal(at.port, 80);
 	assert_string_equal(head_why, "plain HTTP is not carried, use https");
-	assert_int_equal(HEAD("GET / HTTP/1.1\r\nHost: registry.example\r\n\r\n"), REQUEST_REFUSED);
+	assert_int_equal(HEAD("GET / HTTP/1.1\r\nHost: registry.example\r\n\r\n"),
+			 REQUEST_REFUSED);
 	assert_string_equal(at.host, "");
 }
 

@@ -42,7 +42,8 @@ static int setup(void **state)
 	place->tmp = openat(place->deps, ".tmp-run1", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	*state = place;
 	return place->lock < 0 || place->tmp < 0 || mkdirat(place->tmp, "seal", 0755) < 0 ||
-		       mkdirat(place->tmp, "seal/work", 0755) < 0 || mkdirat(place->tmp, "seal/home", 0755) < 0
+		       mkdirat(place->tmp, "seal/work", 0755) < 0 ||
+		       mkdirat(place->tmp, "seal/home", 0755) < 0
 		   ? -1
 		   : 0;
 }
@@ -107,9 +108,10 @@ static void store_manifest_lists_and_tames_modes(void **state)
 	strbuf_init(&text, 65536);
 	assert_int_equal(fd_read_file(place->tmp, "seal/manifest", &text, &err), 0);
 	assert_non_null(strstr(text.data, "040755 0 - home/d\n120000 19 "));
-	assert_non_null(strstr(
-	    text.data,
-	    "100444 0 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 work/a\n100755 5 "));
+	assert_non_null(
+	    strstr(text.data,
+		   "100444 0 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 "
+		   "work/a\n100755 5 "));
 	assert_int_equal(manifest(place, &again, &err), 0);
 	assert_string_equal(seal.digest, again.digest);
 }
@@ -166,7 +168,8 @@ static void store_manifest_caps_are_kept(void **state)
 {
 	struct place *place = *state;
 	AUTO_FD int dir = openat(place->tmp, "seal", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct seal files = {.max_files = 1, .max_bytes = 100}, bytes = {.max_files = 9, .max_bytes = 4};
+	struct seal files = {.max_files = 1, .max_bytes = 100},
+		    bytes = {.max_files = 9, .max_bytes = 4};
 	struct error err = {0};
 
 	put(place->tmp, "seal/work/a", "12345", 0644);
@@ -225,7 +228,7 @@ static void store_seal_second_warm_of_a_key_loses(void **state)
 	assert_false(won);
 	assert_int_equal(faccessat(place->deps, KEY "/work/other", F_OK, 0), -1);
 	store_tree_name(TREE, "plan", key);
-	assert_int_equal(store_remember(place->deps, key, KEY, &err), 0);
+	assert_int_equal(store_remember(place->deps, place->tmp, key, KEY, &err), 0);
 	assert_int_equal(store_lookup(place->state, TREE, "plan", key), 0);
 	assert_string_equal(key, KEY);
 	assert_int_equal(store_lookup(place->state, TREE, "other plan", key), ERROR_SKIPPED);
