@@ -5,20 +5,25 @@
  * SYNOPSIS
  *	agent-apply base | status | edit, started by agent(1) alone
  *
- *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"} -> FD_OUT base.json (gitops/base.h)
- *	status	FD_JOB {"paths":{"repo","workdir"}} -> event {"event":"result","dirty","changed","untracked"}
- *	edit	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"},"base_commit","base_tree",
- *		"limits":{"files","bytes"},"trailers":[…],"title"}, FD_CHANGES changes.json
+ *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"}
+ *		-> FD_OUT base.json (gitops/base.h)
+ *	status	FD_JOB {"paths":{"repo","workdir"}}
+ *		-> event {"event":"result","dirty","changed","untracked"}
+ *	edit	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"},"base_commit",
+ *		"base_tree","limits":{"files","bytes"},"trailers":[...],"title"},
+ *		FD_CHANGES changes.json
  *		-> new objects in "objects", FD_PATCH patch.diff, FD_OUT tree.json:
- *		{"kind":"tree","version":1,"base_commit","base_tree","tree","changes":[{"path","old_oid","new_oid",
- *		"old_mode","new_mode"}…],"patch_sha256","patch_bytes","message","stat":{"files","added","removed"}}
+ *		{"kind":"tree","version":1,"base_commit","base_tree","tree","changes":[{"path",
+ *		"old_oid","new_oid","old_mode","new_mode"}...],"patch_sha256","patch_bytes",
+ *		"message","stat":{"files","added","removed"}}
  *		A refused edit, and a change of nothing, end with 1 and the reason.
  *
  * SECURITY
- *	Hostile inputs: the repository's objects, refs and index; changes.json, which a model wrote.
- *	Reach: reads the repository, writes the run's own object directory and the artefacts. No network,
- *	no secret, runs nothing. A compromise yields a tree of the attacker's choice for one run, which the
- *	jail then tests and agent-publish derives again from tree.json, and what the repository holds.
+ *	Hostile inputs: the repository's objects, refs and index; changes.json, which a model
+ *	wrote. Reach: reads the repository, writes the run's own object directory and the
+ *	artefacts. No network, no secret, runs nothing. A compromise yields a tree of the
+ *	attacker's choice for one run, which the jail then tests and agent-publish derives again
+ *	from tree.json, and what the repository holds.
  */
 #include <errno.h>
 #include <string.h>
@@ -64,7 +69,7 @@ static int write_json(int fd, const struct json *object, const char *what, struc
 	return write_out(fd, text.data, text.len, what, err);
 }
 
-/* ---- base, status ------------------------------------------------------------------------------------------ */
+/* ---- base, status ---- */
 
 static int run_base(struct stage *stage, struct error *err)
 {
@@ -82,7 +87,8 @@ static int run_base(struct stage *stage, struct error *err)
 static int run_status(struct stage *stage, struct error *err)
 {
 	const struct json *paths = js_get(stage->job, "paths");
-	const char *gitdir = js_str(paths, "repo", NULL), *workdir = js_str(paths, "workdir", NULL);
+	const char *gitdir = js_str(paths, "repo", NULL),
+		   *workdir = js_str(paths, "workdir", NULL);
 	struct status_facts facts = {0, 0};
 	int rc;
 
@@ -98,7 +104,7 @@ static int run_status(struct stage *stage, struct error *err)
 	return 0;
 }
 
-/* ---- edit ---------------------------------------------------------------------------------------------------- */
+/* ---- edit ---- */
 
 struct edit_job {
 	const char *base_commit, *base_tree, *title;
@@ -109,7 +115,8 @@ struct edit_job {
 
 static int read_job(const struct json *json, struct edit_job *job, struct error *err)
 {
-	const struct json *limits = js_get(json, "limits"), *trailers = js_get(json, "trailers");
+	const struct json *limits = js_get(json, "limits"),
+			  *trailers = js_get(json, "trailers");
 	long long files = 0, bytes = 0;
 	int rc;
 
@@ -136,10 +143,11 @@ static int read_job(const struct json *json, struct edit_job *job, struct error 
 }
 
 /* changes.json: what the model stage accepted, to be decided again here. */
-static int read_changes(const struct edit_job *job, struct json **changes, struct edit_list *list,
-			struct error *err)
+static int read_changes(const struct edit_job *job, struct json **changes,
+			struct edit_list *list, struct error *err)
 {
-	AUTO_JSON struct json *json = js_read_fd(FD_CHANGES, CHANGES_BYTES_MAX, "changes.json", err);
+	AUTO_JSON struct json *json =
+	    js_read_fd(FD_CHANGES, CHANGES_BYTES_MAX, "changes.json", err);
 	int rc;
 
 	if (!json)
@@ -163,8 +171,9 @@ static int check_base(struct gitops_repo *repo, const struct edit_job *job, stru
 		return rc;
 	return strcmp(tree, job->base_tree) == 0
 		   ? 0
-		   : error_set(err, ERROR_FAILED, "the base commit %s does not have the tree %s",
-			       job->base_commit, job->base_tree);
+		   : error_set(err, ERROR_FAILED,
+			       "the base commit %s does not have the tree %s", job->base_commit,
+			       job->base_tree);
 }
 
 static int write_patch(struct view *view, const struct view_change *changes, size_t count,
@@ -197,16 +206,17 @@ static int set_message(const struct edit_job *job, const struct json *changes, s
 	AUTO_STRBUF struct strbuf message = STRBUF_NONE;
 
 	strbuf_init(&message, 65536);
-	int rc = message_format(js_str(changes, "title", ""), job->title, js_str(changes, "body", ""),
-				job->trailers, job->trailer_count, &message, err);
+	int rc = message_format(js_str(changes, "title", ""), job->title,
+				js_str(changes, "body", ""), job->trailers, job->trailer_count,
+				&message, err);
 	if (rc == 0)
 		js_set_strn(out, "message", message.data, message.len);
 	return rc;
 }
 
 /* The accepted view becomes objects and artefacts. */
-static int finish(struct view *view, const struct edit_job *job, const struct json *changes_json,
-		  struct error *err)
+static int finish(struct view *view, const struct edit_job *job,
+		  const struct json *changes_json, struct error *err)
 {
 	AUTO_FREE struct view_change *changes = NULL;
 	AUTO_JSON struct json *out = js_artefact_new("tree", 1);
@@ -217,7 +227,8 @@ static int finish(struct view *view, const struct edit_job *job, const struct js
 	if (rc < 0)
 		return rc;
 	if (count == 0)
-		return error_set(err, ERROR_NO, "no change: the edits leave every file as it is in the base");
+		return error_set(err, ERROR_NO,
+				 "no change: the edits leave every file as it is in the base");
 	if ((rc = tree_write(view, tree, err)) < 0)
 		return rc;
 	js_set_str(out, "base_commit", job->base_commit);
@@ -255,7 +266,7 @@ static int run_edit(struct stage *stage, struct error *err)
 	return rc;
 }
 
-/* ---- main ----------------------------------------------------------------------------------------------------- */
+/* ---- main ---- */
 
 static int run(struct stage *stage, struct error *err)
 {

@@ -5,22 +5,26 @@
  * SYNOPSIS
  *	started by agent(1) alone
  *
- *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree","base_tree",
- *		"deps":key|null,"log_bytes":N}, FD_TREE tree.json of that tree (absent when it is the base's),
- *	FD_SPEC, FD_FACTS for agent-jail; FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
+ *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree",
+ *		"base_tree","deps":key|null,"log_bytes":N}
+ *	FD_TREE tree.json of that tree (absent when it is the base's)
+ *	FD_SPEC, FD_FACTS for agent-jail
+ *	FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
  *	-> <store>/base/<base_tree>, <scratch>/layer, FD_LOG the capped log, FD_OUT layout.json:
- *	{"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[…],"base_made":bool,
- *	"log_bytes":N,"log_truncated":bool}
+ *	{"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[...],
+ *	"base_made":bool,"log_bytes":N,"log_truncated":bool}
  *
- *	What differs between base_tree and tree is found from the objects, not believed from tree.json.
- *	The exit facts go from agent-jail to the supervisor; this program has no verdict to give.
+ *	What differs between base_tree and tree is found from the objects, not believed from
+ *	tree.json. The exit facts go from agent-jail to the supervisor; this program has no
+ *	verdict to give.
  *
  * SECURITY
- *	Hostile inputs: the repository's objects, the patched tree, the test's output. Reach: reads the
- *	repository, writes the store and the round's directory. No network, no secret; agent-jail is
- *	started before power is given up, by a spec that the supervisor wrote. A compromise yields a
- *	wrong layer, that is, a wrong verdict for this run and for later ones on the same base tree; not the
- *	verdict itself, no secret, no push of another tree.
+ *	Hostile inputs: the repository's objects, the patched tree, the test's output. Reach:
+ *	reads the repository, writes the store and the round's directory. No network, no secret;
+ *	agent-jail is started before power is given up, by a spec that the supervisor wrote. A
+ *	compromise yields a wrong layer, that is, a wrong verdict for this run and for later
+ *	ones on the same base tree; not the verdict itself, no secret, no push of another
+ *	tree.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,16 +68,17 @@ static int prestart(struct stage *stage, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (!is_open(FD_FACTS) || !is_open(FD_SPEC))
-		return error_set(err, ERROR_ISOLATION, "no spec for the jail, or nowhere for its facts");
-	return jail_start(&jail, FD_FACTS, FD_SPEC, -1, inherit ? FD_STDIN : -1, inherit ? FD_STDOUT : -1,
-			  inherit ? FD_STDERR : -1, err);
+		return error_set(err, ERROR_ISOLATION,
+				 "no spec for the jail, or nowhere for its facts");
+	return jail_start(&jail, FD_FACTS, FD_SPEC, -1, inherit ? FD_STDIN : -1,
+			  inherit ? FD_STDOUT : -1, inherit ? FD_STDERR : -1, err);
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------ */
+/* ---- layout ---- */
 
 struct layout {
 	const char *tree, *base_tree, *store, *scratch; /* borrowed from the job */
-	const char *deps;                               /* NULL: none */
+	const char *deps;				/* NULL: none */
 	struct jail_go go;
 	bool base_made;
 };
@@ -107,14 +112,16 @@ static int check_tree_json(const struct layout *layout, struct error *err)
 	if (!is_open(FD_TREE))
 		return strcmp(layout->tree, layout->base_tree) == 0
 			   ? 0
-			   : error_set(err, ERROR_USAGE, "no tree.json for tree %s", layout->tree);
+			   : error_set(err, ERROR_USAGE, "no tree.json for tree %s",
+				       layout->tree);
 	if (!(json = js_read_fd(FD_TREE, TREE_JSON_MAX, "tree.json", err)))
 		return err->kind;
 	if ((rc = js_check_kind(json, "tree", 1, err)) < 0)
 		return rc;
 	if (strcmp(js_str(json, "tree", ""), layout->tree) != 0 ||
 	    strcmp(js_str(json, "base_tree", ""), layout->base_tree) != 0)
-		return error_set(err, ERROR_USAGE, "tree.json is not about tree %s", layout->tree);
+		return error_set(err, ERROR_USAGE, "tree.json is not about tree %s",
+				 layout->tree);
 	return 0;
 }
 
@@ -153,31 +160,35 @@ static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error
 	int rc = 0;
 
 	if (differs) {
-		rc = layer_apply(&checkout, base, layout->tree, layout->scratch, "layer", &whole, err);
+		rc = layer_apply(&checkout, base, layout->tree, layout->scratch, "layer",
+				 &whole, err);
 		if (rc == 0 && whole) /* attributes changed: any file could */
 			base = layout->tree;
 		else if (rc == 0)
 			jail_go_add(&layout->go, "run/layer");
 	}
 	if (rc == 0)
-		rc = layer_base(&checkout, layout->store, base, boot_id, &layout->base_made, err);
+		rc = layer_base(&checkout, layout->store, base, boot_id, &layout->base_made,
+				err);
 	if (rc < 0)
 		return rc;
 	if (layout->deps && !has_directory(layout->store, layout->deps, "work") &&
 	    !has_directory(layout->store, layout->deps, "home"))
-		return error_set(err, ERROR_FAILED, "the dependency layer %s is not in the store", layout->deps);
+		return error_set(err, ERROR_FAILED,
+				 "the dependency layer %s is not in the store", layout->deps);
 	if (layout->deps && has_directory(layout->store, layout->deps, "work"))
 		add_layer(layout, false, "deps/%s/work", layout->deps);
 	add_layer(layout, false, "base/%s/tree", base);
 	if (layout->deps && has_directory(layout->store, layout->deps, "home"))
 		add_layer(layout, true, "deps/%s/home", layout->deps);
 	if (checkout.stats.encodings_kept)
-		event_progress("%zu files have an encoding that is not known here and stay UTF-8",
-			       checkout.stats.encodings_kept);
+		event_progress(
+		    "%zu files have an encoding that is not known here and stay UTF-8",
+		    checkout.stats.encodings_kept);
 	return 0;
 }
 
-/* ---- the test ------------------------------------------------------------------------------------------------- */
+/* ---- the test ---- */
 
 static struct json *strings(char *const *list, size_t count)
 {
@@ -220,7 +231,8 @@ static int run_test(const struct stage *stage, struct layout *layout, struct err
 	if (rc == 0)
 		rc = check_tree_json(layout, err);
 	if (rc == 0)
-		rc = repo_open_job(js_get(stage->job, "paths"), stage_path(stage, "objects") != NULL, &repo, err);
+		rc = repo_open_job(js_get(stage->job, "paths"),
+				   stage_path(stage, "objects") != NULL, &repo, err);
 	if (rc == 0)
 		rc = lay_out(repo, layout, err);
 	if (rc == 0)

@@ -14,18 +14,26 @@
 #include "pipeline/base/strbuf.h"
 
 #define LINE_MAX_BYTES 2048 /* as git */
-#define RULES_MAX 20000     /* of one file */
+#define RULES_MAX 20000	    /* of one file */
 #define MACROS_MAX 100
 
-enum attr_name { NAME_TEXT, NAME_EOL, NAME_CRLF, NAME_IDENT, NAME_ENCODING, NAME_FILTER, NAME_COUNT };
-static const char *const names[NAME_COUNT] = {"text",  "eol", "crlf", "ident", "working-tree-encoding",
-					      "filter"};
+enum attr_name {
+	NAME_TEXT,
+	NAME_EOL,
+	NAME_CRLF,
+	NAME_IDENT,
+	NAME_ENCODING,
+	NAME_FILTER,
+	NAME_COUNT
+};
+static const char *const names[NAME_COUNT] = {
+    "text", "eol", "crlf", "ident", "working-tree-encoding", "filter"};
 
 enum attr_state { STATE_NONE, STATE_SET, STATE_UNSET, STATE_UNSPECIFIED, STATE_VALUE };
 
 struct setting {
 	unsigned char state; /* enum attr_state; STATE_NONE: not mentioned */
-	char *value;         /* owned; STATE_VALUE */
+	char *value;	     /* owned; STATE_VALUE */
 };
 
 struct rule {
@@ -52,9 +60,10 @@ struct attr_stack {
 	size_t macro_count;
 };
 
-/* ---- settings ------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
-static void setting_put(struct setting *setting, enum attr_state state, const char *value, size_t len)
+static void setting_put(struct setting *setting, enum attr_state state, const char *value,
+			size_t len)
 {
 	free(setting->value);
 	setting->state = (unsigned char)state;
@@ -67,7 +76,8 @@ static void settings_release(struct setting settings[NAME_COUNT])
 		free(settings[i].value);
 }
 
-static void settings_merge(struct setting into[NAME_COUNT], const struct setting from[NAME_COUNT])
+static void settings_merge(struct setting into[NAME_COUNT],
+			   const struct setting from[NAME_COUNT])
 {
 	for (size_t i = 0; i < NAME_COUNT; i++)
 		if (from[i].state != STATE_NONE)
@@ -80,7 +90,8 @@ static bool is_name(const char *word, size_t len, const char *name)
 	return strlen(name) == len && memcmp(word, name, len) == 0;
 }
 
-/* One word behind a pattern: name, -name, !name, name=value. Macros set what they stand for. */
+/* One word behind a pattern: name, -name, !name, name=value. Macros set what they stand
+ * for. */
 static void apply_word(const struct attr_stack *stack, const char *word, size_t len,
 		       struct setting settings[NAME_COUNT])
 {
@@ -108,14 +119,16 @@ static void apply_word(const struct attr_stack *stack, const char *word, size_t 
 			settings_merge(settings, stack->macros[i].settings);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
-/* The pattern at the start of a line, unquoted into out. Its length in the line; 0 to leave the line out. */
+/* The pattern at the start of a line, unquoted into out. Its length in the line; 0 to leave
+ * the line out. */
 static size_t take_pattern(const char *line, size_t len, struct strbuf *out)
 {
 	size_t pos = 0;
 
-	if (len == 0 || line[0] == '#' || line[0] == '!') /* negative patterns are not allowed here */
+	if (len == 0 || line[0] == '#' ||
+	    line[0] == '!') /* negative patterns are not allowed here */
 		return 0;
 	if (line[0] != '"') {
 		while (pos < len && line[pos] != ' ' && line[pos] != '\t')
@@ -163,11 +176,13 @@ static void add_macro(struct attr_stack *stack, const char *text, size_t len)
 		return;
 	struct macro macro = {.name = mem_strndup(text, name)};
 	apply_words(stack, text + name, len - name, macro.settings);
-	stack->macros = mem_realloc(stack->macros, stack->macro_count + 1, sizeof(*stack->macros));
+	stack->macros =
+	    mem_realloc(stack->macros, stack->macro_count + 1, sizeof(*stack->macros));
 	stack->macros[stack->macro_count++] = macro;
 }
 
-static void add_line(struct attr_stack *stack, struct attr_dir *dir, const char *line, size_t len)
+static void add_line(struct attr_stack *stack, struct attr_dir *dir, const char *line,
+		     size_t len)
 {
 	static const char macro[] = "[attr]";
 	struct strbuf pattern AUTO_STRBUF = STRBUF_NONE;
@@ -181,7 +196,8 @@ static void add_line(struct attr_stack *stack, struct attr_dir *dir, const char 
 	strbuf_init(&pattern, LINE_MAX_BYTES);
 	size_t taken = take_pattern(line, len, &pattern);
 	/* a pattern for directories alone says nothing about files */
-	if (!taken || !pattern.len || pattern.data[pattern.len - 1] == '/' || dir->len >= RULES_MAX)
+	if (!taken || !pattern.len || pattern.data[pattern.len - 1] == '/' ||
+	    dir->len >= RULES_MAX)
 		return;
 	apply_words(stack, line + taken, len - taken, rule.settings);
 	if (says_something(rule.settings))
@@ -268,7 +284,7 @@ bool attr_is_empty(const struct attr_stack *stack)
 	return stack->rules == 0;
 }
 
-/* ---- deciding ------------------------------------------------------------------------------------------------ */
+/* ---- deciding ---- */
 
 static bool value_is(const struct setting *setting, const char *value)
 {
@@ -289,12 +305,23 @@ static void set_text(const struct setting *setting, struct attr_facts *facts)
 	}
 }
 
+/* A name too long for its place is cut: it is looked up nowhere, only shown. */
+static void copy_name(char *dst, size_t size, const char *name)
+{
+	size_t len = strnlen(name, size - 1);
+
+	memcpy(dst, name, len);
+	dst[len] = '\0';
+}
+
 static void conclude(const struct setting settings[NAME_COUNT], struct attr_facts *facts)
 {
 	const struct setting *text = &settings[NAME_TEXT];
 
 	/* crlf is text's name of old; it counts where text says nothing */
-	set_text(text->state == STATE_NONE || text->state == STATE_UNSPECIFIED ? &settings[NAME_CRLF] : text,
+	set_text(text->state == STATE_NONE || text->state == STATE_UNSPECIFIED
+		     ? &settings[NAME_CRLF]
+		     : text,
 		 facts);
 	if (value_is(&settings[NAME_EOL], "crlf"))
 		facts->eol = ATTR_EOL_CRLF;
@@ -302,9 +329,10 @@ static void conclude(const struct setting settings[NAME_COUNT], struct attr_fact
 		facts->eol = ATTR_EOL_LF;
 	facts->ident = settings[NAME_IDENT].state == STATE_SET;
 	if (settings[NAME_ENCODING].state == STATE_VALUE)
-		strncpy(facts->encoding, settings[NAME_ENCODING].value, sizeof(facts->encoding) - 1);
+		copy_name(facts->encoding, sizeof(facts->encoding),
+			  settings[NAME_ENCODING].value);
 	if (settings[NAME_FILTER].state == STATE_VALUE)
-		strncpy(facts->filter, settings[NAME_FILTER].value, sizeof(facts->filter) - 1);
+		copy_name(facts->filter, sizeof(facts->filter), settings[NAME_FILTER].value);
 }
 
 void attr_decide(const struct attr_stack *stack, const char *path, struct attr_facts *facts)
@@ -316,7 +344,8 @@ void attr_decide(const struct attr_stack *stack, const char *path, struct attr_f
 	for (size_t i = 0; i < stack->len; i++) {
 		const struct attr_dir *dir = &stack->dirs[i];
 		for (size_t k = 0; k < dir->len && dir->prefix < len; k++)
-			if (glob_match(dir->rules[k].glob, path + dir->prefix, len - dir->prefix))
+			if (glob_match(dir->rules[k].glob, path + dir->prefix,
+				       len - dir->prefix))
 				settings_merge(settings, dir->rules[k].settings);
 	}
 	conclude(settings, facts);
@@ -336,26 +365,29 @@ static int push_dir(struct view *view, struct attr_stack *stack, const char *pat
 	if (rc < 0 && rc != ERROR_NO)
 		return rc;
 	strbuf_init(&text, ATTR_FILE_MAX);
-	bool plain = rc == 0 && (st.kind == VIEW_FILE || st.kind == VIEW_EXEC) && st.size <= ATTR_FILE_MAX;
+	bool plain = rc == 0 && (st.kind == VIEW_FILE || st.kind == VIEW_EXEC) &&
+		     st.size <= ATTR_FILE_MAX;
 	if (plain && (rc = view_read(view, file, &text, err)) < 0)
 		return rc;
 	attr_push(stack, dir, plain ? text.data : NULL, text.len);
 	return 0;
 }
 
-int attr_of_view(struct view *view, const char *path, struct attr_facts *facts, struct error *err)
+int attr_of_view(struct view *view, const char *path, struct attr_facts *facts,
+		 struct error *err)
 {
 	AUTO_ATTR_STACK struct attr_stack *stack = attr_stack_new();
 	int rc = push_dir(view, stack, "", 0, err);
 
-	for (const char *slash = strchr(path, '/'); rc == 0 && slash; slash = strchr(slash + 1, '/'))
+	for (const char *slash = strchr(path, '/'); rc == 0 && slash;
+	     slash = strchr(slash + 1, '/'))
 		rc = push_dir(view, stack, path, (size_t)(slash - path), err);
 	if (rc == 0)
 		attr_decide(stack, path, facts);
 	return rc;
 }
 
-/* ---- converting ----------------------------------------------------------------------------------------------- */
+/* ---- converting ---- */
 
 static bool adds_crlf(const struct attr_facts *facts)
 {
@@ -383,7 +415,8 @@ static bool leave_lf(const char *data, size_t len, bool automatic)
 			}
 		} else if (c == '\n') {
 			lone_lf++;
-		} else if (c == 127 || (c < 32 && c != '\b' && c != '\t' && c != 27 && c != '\f')) {
+		} else if (c == 127 ||
+			   (c < 32 && c != '\b' && c != '\t' && c != 27 && c != '\f')) {
 			other++;
 			nul += c == 0;
 		} else {
@@ -411,7 +444,8 @@ static void to_crlf(const char *data, size_t len, struct strbuf *out)
 	}
 }
 
-/* "$Id$" and "$Id: … $" on one line become "$Id: <oid> $"; a foreign keyword (blanks inside) stays. */
+/* "$Id$" and "$Id: … $" on one line become "$Id: <oid> $"; a foreign keyword (blanks
+ * inside) stays. */
 static void expand_ident(const char *data, size_t len, const char *oid, struct strbuf *out)
 {
 	for (size_t pos = 0; pos < len;) {
@@ -427,8 +461,10 @@ static void expand_ident(const char *data, size_t len, const char *oid, struct s
 			const char *lf = memchr(data + end, '\n', len - end);
 			is_keyword = close && (!lf || close < lf);
 			if (is_keyword) {
-				const char *inside = data + end + 2 < close ? data + end + 2 : close;
-				const char *blank = memchr(inside, ' ', (size_t)(close - inside));
+				const char *inside =
+				    data + end + 2 < close ? data + end + 2 : close;
+				const char *blank =
+				    memchr(inside, ' ', (size_t)(close - inside));
 				is_keyword = !blank || blank == close - 1;
 				end = (size_t)(close - data);
 			}
@@ -451,7 +487,8 @@ static bool encode(const char *encoding, const char *data, size_t len, struct st
 	size_t used = strlen(encoding);
 
 	memcpy(name, encoding, used + 1);
-	if (used > 4 && strcasecmp(name + used - 4, "-BOM") == 0) { /* git's own: UTF-16LE-BOM */
+	if (used > 4 &&
+	    strcasecmp(name + used - 4, "-BOM") == 0) { /* git's own: UTF-16LE-BOM */
 		name[used - 4] = '\0';
 		with_bom = true;
 	}

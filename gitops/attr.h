@@ -1,8 +1,8 @@
 /*
- * gitattributes(5), as far as it decides the bytes of a checked-out file: text, eol, crlf, ident,
- * working-tree-encoding, filter, binary and macros. Only .gitattributes files of the tree count (never a
- * user's or the repository's own), so that the same tree always becomes the same bytes. Parsing and
- * deciding are pure.
+ * gitattributes(5), as far as it decides the bytes of a checked-out file: text, eol, crlf,
+ * ident, working-tree-encoding, filter, binary and macros. Only .gitattributes files of the
+ * tree count (never a user's or the repository's own), so that the same tree always becomes
+ * the same bytes. Parsing and deciding are pure.
  */
 #ifndef GITOPS_ATTR_H
 #define GITOPS_ATTR_H
@@ -37,7 +37,8 @@ void attr_stack_free(struct attr_stack *stack);
 void attr_stack_free_ptr(struct attr_stack **stack);
 #define AUTO_ATTR_STACK __attribute__((cleanup(attr_stack_free_ptr)))
 
-/* Enters a directory (path "" is the root) with its .gitattributes' bytes (NULL: it has none); leaves the last entered one. */
+/* Enters a directory (path "" is the root) with its .gitattributes' bytes (NULL: it has
+ * none); leaves the last entered one. */
 void attr_push(struct attr_stack *stack, const char *dir, const char *text, size_t len);
 void attr_pop(struct attr_stack *stack);
 
@@ -48,11 +49,13 @@ bool attr_is_empty(const struct attr_stack *stack);
 void attr_decide(const struct attr_stack *stack, const char *path, struct attr_facts *facts);
 
 /* The same for a path of a view, whose attribute files are read. 0 or ERROR_FAILED. */
-int attr_of_view(struct view *view, const char *path, struct attr_facts *facts, struct error *err);
+int attr_of_view(struct view *view, const char *path, struct attr_facts *facts,
+		 struct error *err);
 
 /*
- * Appends a blob's bytes as a checkout has them (git's convert_to_working_tree without external filters). oid is for
- * ident. 0, or 1 when the encoding is not known here and the bytes are left as they are.
+ * Appends a blob's bytes as a checkout has them (git's convert_to_working_tree without
+ * external filters). oid is for ident. 0, or 1 when the encoding is not known here and the
+ * bytes are left as they are.
  */
 int attr_convert(const struct attr_facts *facts, const char *data, size_t len, const char *oid,
 		 struct strbuf *out);

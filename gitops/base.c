@@ -18,14 +18,17 @@
 
 /* Names in the root directory by which recipes know an ecosystem. */
 static const char *const manifests[] = {
-    "package.json",     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock",
-    "pnpm-lock.yaml",   "go.mod",            "go.sum",              "Cargo.toml",
-    "Cargo.lock",       "requirements.txt",  "pyproject.toml",      "setup.py",
-    "setup.cfg",        "Pipfile.lock",      "poetry.lock",         "uv.lock",
-    "pom.xml",          "build.gradle",      "build.gradle.kts",    "settings.gradle",
-    "gradle.lockfile",  "Gemfile",           "Gemfile.lock",        "composer.json",
-    "composer.lock",    "mix.exs",           "mix.lock",            "CMakeLists.txt",
-    "Makefile",         "meson.build",       "configure.ac",
+    "package.json",	"package-lock.json", "npm-shrinkwrap.json",
+    "yarn.lock",	"pnpm-lock.yaml",    "go.mod",
+    "go.sum",		"Cargo.toml",	     "Cargo.lock",
+    "requirements.txt", "pyproject.toml",    "setup.py",
+    "setup.cfg",	"Pipfile.lock",	     "poetry.lock",
+    "uv.lock",		"pom.xml",	     "build.gradle",
+    "build.gradle.kts", "settings.gradle",   "gradle.lockfile",
+    "Gemfile",		"Gemfile.lock",	     "composer.json",
+    "composer.lock",	"mix.exs",	     "mix.lock",
+    "CMakeLists.txt",	"Makefile",	     "meson.build",
+    "configure.ac",
 };
 
 /* Follows annotated tags to what they name. */
@@ -38,8 +41,9 @@ static int peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct erro
 		git_oid id;
 		int rc = repo_header(repo, oid, &type, &size, err);
 		if (rc < 0)
-			return rc == ERROR_FAILED ? error_set(err, ERROR_USAGE, "there is no object %s", oid)
-						  : rc;
+			return rc == ERROR_FAILED
+				   ? error_set(err, ERROR_USAGE, "there is no object %s", oid)
+				   : rc;
 		if (type == GITOPS_COMMIT)
 			return 0;
 		if (type != GITOPS_TAG || size > GITOPS_FILE_BYTES_MAX)
@@ -53,7 +57,8 @@ static int peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct erro
 	return error_set(err, ERROR_USAGE, "tags of tags, more than %d deep", TAG_DEPTH);
 }
 
-static int add_commit(struct gitops_repo *repo, const char *oid, struct json *out, struct error *err)
+static int add_commit(struct gitops_repo *repo, const char *oid, struct json *out,
+		      struct error *err)
 {
 	git_commit *commit = NULL;
 	git_oid id;
@@ -88,15 +93,18 @@ static int add_config(struct view *view, struct json *out, struct error *err)
 		return rc == ERROR_NO ? 0 : rc; /* .agent may be a file of somebody else's */
 	}
 	if (st.kind != VIEW_FILE && st.kind != VIEW_EXEC)
-		return error_set(err, ERROR_USAGE, CONFIG_PATH " in the base commit is not a regular file");
+		return error_set(err, ERROR_USAGE,
+				 CONFIG_PATH " in the base commit is not a regular file");
 	if (st.size > BASE_CONFIG_MAX)
-		return error_set(err, ERROR_USAGE, CONFIG_PATH " in the base commit is bigger than %d bytes",
+		return error_set(err, ERROR_USAGE,
+				 CONFIG_PATH " in the base commit is bigger than %d bytes",
 				 BASE_CONFIG_MAX);
 	strbuf_init(&text, BASE_CONFIG_MAX);
 	if ((rc = view_read(view, CONFIG_PATH, &text, err)) < 0)
 		return rc;
 	if (!text_is_utf8(text.data, text.len) || memchr(text.data, '\0', text.len))
-		return error_set(err, ERROR_USAGE, CONFIG_PATH " in the base commit is not UTF-8 text");
+		return error_set(err, ERROR_USAGE,
+				 CONFIG_PATH " in the base commit is not UTF-8 text");
 	js_set_strn(out, "config", text.data, text.len);
 	js_set_str(out, "config_oid", st.oid);
 	return 0;

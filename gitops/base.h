@@ -1,6 +1,6 @@
 /*
- * What a run starts from: the base commit and what the supervisor must know of it. The supervisor has
- * no git library; it learns this from base.json (`agent-apply base`).
+ * What a run starts from: the base commit and what the supervisor must know of it. The
+ * supervisor has no git library; it learns this from base.json (`agent-apply base`).
  */
 #ifndef GITOPS_BASE_H
 #define GITOPS_BASE_H
@@ -15,12 +15,13 @@ struct json;
 /*
  * Resolves rev ("HEAD", a ref, a branch or tag name, an object id) and gathers base.json:
  *
- *	{"kind":"base","version":1,"commit","tree","ref":name|null,"committer_time":N,"subject":text,
- *	 "config":text|null,"config_oid":oid|null,"files":[{"path","oid","size","mode"}…],
- *	 "object_format":"sha1","shallow":bool}
+ *	{"kind":"base","version":1,"commit","tree","ref":name|null,"committer_time":N,
+ *	 "subject":text,"config":text|null,"config_oid":oid|null,
+ *	 "files":[{"path","oid","size","mode"}...],"object_format":"sha1","shallow":bool}
  *
- * files: manifests and lock files in the root directory. New object, or NULL with err: ERROR_USAGE with
- * one clear line for everything that is not a repository with a commit that we can read.
+ * files: manifests and lock files in the root directory. New object, or NULL with err:
+ * ERROR_USAGE with one clear line for everything that is not a repository with a commit that
+ * we can read.
  */
 struct json *base_read(const struct gitops_paths *paths, const char *rev, struct error *err);
 

@@ -21,15 +21,15 @@
 struct writer {
 	struct checkout *checkout;
 	struct attr_stack *attrs; /* of the tree that is written */
-	struct strbuf path;       /* of the directory that is written, no slash at the end */
+	struct strbuf path;	  /* of the directory that is written, no slash at the end */
 	size_t entries;
 	struct error *err;
 };
 
 static int refuse(struct writer *w, const char *name, const char *why)
 {
-	return error_set(w->err, ERROR_NO, "the tree cannot be checked out: '%s%s%s': %s", w->path.data,
-			 w->path.len ? "/" : "", name, why);
+	return error_set(w->err, ERROR_NO, "the tree cannot be checked out: '%s%s%s': %s",
+			 w->path.data, w->path.len ? "/" : "", name, why);
 }
 
 static int failed(struct writer *w, const char *name, const char *what)
@@ -39,7 +39,8 @@ static int failed(struct writer *w, const char *name, const char *what)
 	error_errno(w->err, ERROR_FAILED, saved, "%s '%s%s%s'", what, w->path.data,
 		    w->path.len ? "/" : "", name);
 	if (saved == ENOSPC || saved == EDQUOT)
-		return error_next(w->err, "make room on the disk of the state directory, or: agent gc");
+		return error_next(w->err,
+				  "make room on the disk of the state directory, or: agent gc");
 	return w->err ? w->err->kind : ERROR_FAILED;
 }
 
@@ -48,7 +49,8 @@ static int check_entry(struct writer *w, const char *name, int depth)
 {
 	size_t len = strlen(name);
 
-	if (len == 0 || len > NAME_MAX || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+	if (len == 0 || len > NAME_MAX || strchr(name, '/') || !strcmp(name, ".") ||
+	    !strcmp(name, ".."))
 		return refuse(w, name, "not a file name");
 	if (path_is_dotgit(name, len))
 		return refuse(w, name, "names git's own directory");
@@ -67,7 +69,7 @@ static void tick(struct writer *w)
 		checkout->progress(checkout->data, &checkout->stats);
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static int set_time(const struct writer *w, int fd)
 {
@@ -78,8 +80,8 @@ static int set_time(const struct writer *w, int fd)
 	return futimens(fd, times);
 }
 
-static int write_file(struct writer *w, int dir, const char *name, bool executable, const char *data,
-		      size_t len)
+static int write_file(struct writer *w, int dir, const char *name, bool executable,
+		      const char *data, size_t len)
 {
 	int fd AUTO_FD = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 				executable ? 0755 : 0644);
@@ -92,13 +94,15 @@ static int write_file(struct writer *w, int dir, const char *name, bool executab
 	return 0;
 }
 
-static int write_link(struct writer *w, int dir, const char *name, const char *target, size_t len)
+static int write_link(struct writer *w, int dir, const char *name, const char *target,
+		      size_t len)
 {
 	if (len == 0 || len >= PATH_MAX || memchr(target, '\0', len))
 		return refuse(w, name, "a symbolic link without a proper target");
 	AUTO_FREE char *copy = mem_strndup(target, len);
 	if (symlinkat(copy, dir, name) < 0)
-		return errno == EEXIST ? refuse(w, name, "it is there twice") : failed(w, name, "linking");
+		return errno == EEXIST ? refuse(w, name, "it is there twice")
+				       : failed(w, name, "linking");
 	w->checkout->stats.links++;
 	return 0;
 }
@@ -161,13 +165,14 @@ static int write_blob(struct writer *w, int dir, const char *name, enum view_kin
 	return rc;
 }
 
-/* ---- directories ---------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 /* Makes and opens a directory. */
 static int make_dir(struct writer *w, int dir, const char *name, int *fd)
 {
 	if (mkdirat(dir, name, 0755) < 0)
-		return errno == EEXIST ? refuse(w, name, "it is there twice") : failed(w, name, "making");
+		return errno == EEXIST ? refuse(w, name, "it is there twice")
+				       : failed(w, name, "making");
 	*fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*fd < 0)
 		return failed(w, name, "opening");
@@ -268,7 +273,8 @@ static int load(struct writer *w, const char *hex, git_tree **tree)
 	git_oid oid;
 
 	if (!hex || strlen(hex) != GITOPS_OID_SIZE - 1 || git_oid_fromstr(&oid, hex) < 0)
-		return error_set(w->err, ERROR_USAGE, "malformed tree id '%.64s'", hex ? hex : "");
+		return error_set(w->err, ERROR_USAGE, "malformed tree id '%.64s'",
+				 hex ? hex : "");
 	return view_load_tree(w->checkout->repo, &oid, tree, w->err);
 }
 
@@ -299,7 +305,7 @@ int checkout_tree(struct checkout *checkout, const char *hex, int dir, struct er
 	return rc;
 }
 
-/* ---- difference ------------------------------------------------------------------------------------------------ */
+/* ---- difference ---- */
 
 static bool same_entry(const git_tree_entry *a, const git_tree_entry *b)
 {
@@ -312,8 +318,8 @@ static bool is_tree(const git_tree_entry *entry)
 	return entry && git_tree_entry_type(entry) == GIT_OBJECT_TREE;
 }
 
-static int write_difference(struct writer *w, int dir, git_tree *base, git_tree *tree, int depth,
-			    bool *whole);
+static int write_difference(struct writer *w, int dir, git_tree *base, git_tree *tree,
+			    int depth, bool *whole);
 
 /* A directory that is on both sides and differs. */
 static int enter_difference(struct writer *w, int dir, const git_tree_entry *old,
@@ -353,7 +359,8 @@ static int write_changed(struct writer *w, int dir, const git_tree_entry *old,
 	}
 	if (is_tree(old) && is_tree(now))
 		return enter_difference(w, dir, old, now, depth, whole);
-	/* An upper directory does not hide what is below a lower one, and a submodule's is empty. */
+	/* An upper directory does not hide what is below a lower one, and a submodule's is
+	 * empty. */
 	if (is_tree(old) && git_tree_entry_type(now) == GIT_OBJECT_COMMIT) {
 		*whole = true;
 		return 0;
@@ -368,8 +375,8 @@ static int write_whiteout(struct writer *w, int dir, const char *name)
 	return 0;
 }
 
-static int write_difference(struct writer *w, int dir, git_tree *base, git_tree *tree, int depth,
-			    bool *whole)
+static int write_difference(struct writer *w, int dir, git_tree *base, git_tree *tree,
+			    int depth, bool *whole)
 {
 	int rc = enter(w, tree);
 
@@ -380,7 +387,8 @@ static int write_difference(struct writer *w, int dir, git_tree *base, git_tree 
 		const char *name = git_tree_entry_name(now);
 		rc = check_entry(w, name, depth);
 		if (rc == 0)
-			rc = write_changed(w, dir, git_tree_entry_byname(base, name), now, depth, whole);
+			rc = write_changed(w, dir, git_tree_entry_byname(base, name), now,
+					   depth, whole);
 	}
 	for (size_t i = 0; i < git_tree_entrycount(base) && rc == 0 && !*whole; i++) {
 		const char *name = git_tree_entry_name(git_tree_entry_byindex(base, i));

@@ -15,25 +15,30 @@
 #define COMMIT_MESSAGE_MAX (1u << 20)
 #define COMMIT_YEAR_9999 253402300799LL
 
-/* ---- bytes ------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
-/* A name or address as it may stand in a header line: one line, no '<', '>', nothing unsafe. */
+/* A name or address as it may stand in a header line: one line, no '<', '>', nothing
+ * unsafe. */
 static int check_identity(const char *what, const char *text, struct error *err)
 {
 	size_t len = text ? strlen(text) : 0;
 
 	if (len == 0 || len > 256)
-		return error_set(err, ERROR_USAGE, "%s is empty or longer than 256 bytes", what);
+		return error_set(err, ERROR_USAGE, "%s is empty or longer than 256 bytes",
+				 what);
 	for (size_t pos = 0; pos < len;) {
 		unsigned code;
 		size_t step = text_utf8_next(text + pos, len - pos, &code);
-		if (!step || text_is_unsafe(code) || code == '\n' || code == '\t' || code == '<' || code == '>')
-			return error_set(err, ERROR_USAGE, "%s '%s' has a character that is not allowed", what,
+		if (!step || text_is_unsafe(code) || code == '\n' || code == '\t' ||
+		    code == '<' || code == '>')
+			return error_set(err, ERROR_USAGE,
+					 "%s '%s' has a character that is not allowed", what,
 					 text);
 		pos += step;
 	}
 	if (text[0] == ' ' || text[len - 1] == ' ')
-		return error_set(err, ERROR_USAGE, "%s '%s' begins or ends with a blank", what, text);
+		return error_set(err, ERROR_USAGE, "%s '%s' begins or ends with a blank", what,
+				 text);
 	return 0;
 }
 
@@ -51,13 +56,15 @@ int commit_format(const struct commit_spec *spec, struct strbuf *out, struct err
 		return error_set(err, ERROR_USAGE, "commit: malformed tree or parent id");
 	if (spec->time < 0 || spec->time > COMMIT_YEAR_9999)
 		return error_set(err, ERROR_USAGE, "commit: time out of range");
-	if (message == 0 || message > COMMIT_MESSAGE_MAX || !text_is_utf8(spec->message, message) ||
-	    spec->message[message - 1] != '\n')
-		return error_set(err, ERROR_USAGE,
-				 "commit: the message must be UTF-8 text that ends with a newline");
+	if (message == 0 || message > COMMIT_MESSAGE_MAX ||
+	    !text_is_utf8(spec->message, message) || spec->message[message - 1] != '\n')
+		return error_set(
+		    err, ERROR_USAGE,
+		    "commit: the message must be UTF-8 text that ends with a newline");
 	strbuf_addf(out, "tree %s\nparent %s\n", spec->tree, spec->parent);
 	strbuf_addf(out, "author %s <%s> %lld +0000\n", spec->name, spec->email, spec->time);
-	strbuf_addf(out, "committer %s <%s> %lld +0000\n\n", spec->name, spec->email, spec->time);
+	strbuf_addf(out, "committer %s <%s> %lld +0000\n\n", spec->name, spec->email,
+		    spec->time);
 	strbuf_adds(out, spec->message);
 	return out->full ? error_set(err, ERROR_USAGE, "commit: too big") : 0;
 }
@@ -79,7 +86,8 @@ int commit_add_signature(const struct strbuf *plain, const char *signature, stru
 	strbuf_adds(out, "gpgsig ");
 	for (size_t i = 0; i < len; i++) {
 		if ((unsigned char)signature[i] < 0x20 && signature[i] != '\n')
-			return error_set(err, ERROR_USAGE, "commit: control character in the signature");
+			return error_set(err, ERROR_USAGE,
+					 "commit: control character in the signature");
 		strbuf_addc(out, signature[i]);
 		if (signature[i] == '\n') /* lines of one header field go on behind a blank */
 			strbuf_addc(out, ' ');
@@ -89,15 +97,16 @@ int commit_add_signature(const struct strbuf *plain, const char *signature, stru
 	return out->full ? error_set(err, ERROR_USAGE, "commit: too big") : 0;
 }
 
-/* ---- objects ----------------------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
-int commit_write(struct gitops_repo *repo, const struct strbuf *bytes, char oid[GITOPS_OID_SIZE],
-		 struct error *err)
+int commit_write(struct gitops_repo *repo, const struct strbuf *bytes,
+		 char oid[GITOPS_OID_SIZE], struct error *err)
 {
 	git_oid id;
 
 	if (git_odb_write(&id, repo_odb(repo), bytes->data, bytes->len, GIT_OBJECT_COMMIT) < 0)
-		return gitops_error(err, ERROR_FAILED, "writing the commit into the quarantine");
+		return gitops_error(err, ERROR_FAILED,
+				    "writing the commit into the quarantine");
 	git_oid_tostr(oid, GITOPS_OID_SIZE, &id);
 	return 0;
 }
@@ -118,12 +127,13 @@ int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 	if (rc == 0)
 		rc = repo_header(repo, spec->parent, &type, &size, err);
 	if (rc == 0 && type != GITOPS_COMMIT)
-		rc = error_set(err, ERROR_FAILED, "commit: parent %s is not a commit", spec->parent);
+		rc = error_set(err, ERROR_FAILED, "commit: parent %s is not a commit",
+			       spec->parent);
 	return rc < 0 ? rc : commit_write(repo, &bytes, oid, err);
 }
 
-int commit_check(struct gitops_repo *repo, const char *commit, const char *tree, const char *parent,
-		 struct error *err)
+int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,
+		 const char *parent, struct error *err)
 {
 	char have[GITOPS_OID_SIZE];
 	git_commit *object = NULL;
@@ -133,8 +143,9 @@ int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,
 	if (rc < 0)
 		return rc;
 	if (strcmp(have, tree) != 0)
-		return error_set(err, ERROR_FAILED, "commit %s has tree %s, not the tested tree %s", commit,
-				 have, tree);
+		return error_set(err, ERROR_FAILED,
+				 "commit %s has tree %s, not the tested tree %s", commit, have,
+				 tree);
 	git_oid_fromstr(&id, commit);
 	if (git_commit_lookup(&object, repo_git(repo), &id) < 0)
 		return gitops_error(err, ERROR_FAILED, "commit %s", commit);
@@ -143,7 +154,8 @@ int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,
 		git_oid_tostr(have, sizeof(have), git_commit_parent_id(object, 0));
 	git_commit_free(object);
 	if (parents != 1 || strcmp(have, parent) != 0)
-		return error_set(err, ERROR_FAILED, "commit %s does not have the base %s as its one parent",
+		return error_set(err, ERROR_FAILED,
+				 "commit %s does not have the base %s as its one parent",
 				 commit, parent);
 	return 0;
 }
@@ -159,8 +171,8 @@ int commit_check_tree(struct gitops_repo *repo, const char *base_commit, const c
 	if (rc < 0)
 		return rc;
 	if (strcmp(have, base_tree) != 0)
-		return error_set(err, ERROR_FAILED, "base commit %s has tree %s, not %s", base_commit, have,
-				 base_tree);
+		return error_set(err, ERROR_FAILED, "base commit %s has tree %s, not %s",
+				 base_commit, have, base_tree);
 	if ((rc = tree_changes_from_json(array, &changes, &count, err)) < 0)
 		return rc;
 	for (size_t i = 0; i < count; i++) {
@@ -171,13 +183,14 @@ int commit_check_tree(struct gitops_repo *repo, const char *base_commit, const c
 		if ((rc = repo_header(repo, changes[i].new_oid, &type, &size, err)) < 0)
 			return rc;
 		if (type != GITOPS_BLOB)
-			return error_set(err, ERROR_FAILED, "'%s' is no file: %s", changes[i].path,
-					 changes[i].new_oid);
+			return error_set(err, ERROR_FAILED, "'%s' is no file: %s",
+					 changes[i].path, changes[i].new_oid);
 	}
 	if ((rc = tree_update(repo, base_tree, changes, count, have, err)) < 0)
 		return rc;
 	if (strcmp(have, tree) != 0)
 		return error_set(err, ERROR_FAILED,
-				 "the recorded changes make tree %s, but tree %s was tested", have, tree);
+				 "the recorded changes make tree %s, but tree %s was tested",
+				 have, tree);
 	return 0;
 }

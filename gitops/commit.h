@@ -1,10 +1,10 @@
 /*
- * Commits: the exact bytes, made in the quarantine, and the check that what is about to be pushed is
- * what was tested (law L7), from the objects themselves.
+ * Commits: the exact bytes, made in the quarantine, and the check that what is about to be
+ * pushed is what was tested (law L7), from the objects themselves.
  *
- * The library's own commit and signature functions are not used for writing: they let line breaks in
- * names through into the header. commit_format makes the bytes, so that a signature can be put in
- * between (it signs exactly these bytes), and the id is the same over retries.
+ * The library's own commit and signature functions are not used for writing: they let line
+ * breaks in names through into the header. commit_format makes the bytes, so that a signature
+ * can be put in between (it signs exactly these bytes), and the id is the same over retries.
  */
 #ifndef GITOPS_COMMIT_H
 #define GITOPS_COMMIT_H
@@ -18,38 +18,42 @@ struct json;
 struct strbuf;
 
 struct commit_spec {
-	const char *tree;      /* 40 hex digits */
-	const char *parent;    /* 40 hex digits */
-	const char *name;      /* author and committer; '<', '>', control characters are refused */
+	const char *tree;   /* 40 hex digits */
+	const char *parent; /* 40 hex digits */
+	const char *name;   /* author and committer; '<', '>', control characters are refused */
 	const char *email;
-	long long time;        /* seconds since 1970; written with +0000 */
-	const char *message;   /* as gitops/message.h finished it; UTF-8 without NUL; ends with a newline */
+	long long time;	     /* seconds since 1970; written with +0000 */
+	const char *message; /* as gitops/message.h finished it; UTF-8 without NUL; ends with a
+				newline */
 };
 
-/* The commit object's bytes, appended to out. 0, or ERROR_USAGE when a part is malformed. Pure. */
+/* The commit object's bytes, appended to out. 0, or ERROR_USAGE when a part is malformed.
+ * Pure. */
 int commit_format(const struct commit_spec *spec, struct strbuf *out, struct error *err);
 
-/* Puts a "gpgsig" header with the (armoured, several lines) signature into formatted bytes. 0 or
- * ERROR_USAGE. Pure. */
+/* Puts a "gpgsig" header with the (armoured, several lines) signature into formatted bytes. 0
+ * or ERROR_USAGE. Pure. */
 int commit_add_signature(const struct strbuf *unsigned_commit, const char *signature,
 			 struct strbuf *out, struct error *err);
 
 /* Writes commit bytes as an object into the quarantine. 0 and oid. */
-int commit_write(struct gitops_repo *repo, const struct strbuf *bytes, char oid[GITOPS_OID_SIZE],
-		 struct error *err);
+int commit_write(struct gitops_repo *repo, const struct strbuf *bytes,
+		 char oid[GITOPS_OID_SIZE], struct error *err);
 
 /* commit_format and commit_write. */
 int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 		char oid[GITOPS_OID_SIZE], struct error *err);
 
-/* 0 when the commit's tree is tree and its one parent is parent; ERROR_FAILED saying what differs. */
-int commit_check(struct gitops_repo *repo, const char *commit, const char *tree, const char *parent,
-		 struct error *err);
+/* 0 when the commit's tree is tree and its one parent is parent; ERROR_FAILED saying what
+ * differs. */
+int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,
+		 const char *parent, struct error *err);
 
 /*
  * Law L7: builds a tree again from base_tree and the recorded changes (the "changes" array of
- * tree.json), by reading the objects, and compares. Also: the blobs are there and every path and mode
- * passes the policy; base_commit's tree is base_tree. 0, or ERROR_FAILED saying what differs.
+ * tree.json), by reading the objects, and compares. Also: the blobs are there and every path
+ * and mode passes the policy; base_commit's tree is base_tree. 0, or ERROR_FAILED saying what
+ * differs.
  */
 int commit_check_tree(struct gitops_repo *repo, const char *base_commit, const char *base_tree,
 		      const struct json *changes, const char *tree, struct error *err);

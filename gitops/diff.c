@@ -9,7 +9,8 @@
 
 #define NULL_OID "0000000000000000000000000000000000000000"
 
-/* A path in a header line: git quotes it when it has a quote (the policy lets no worse through). */
+/* A path in a header line: git quotes it when it has a quote (the policy lets no worse
+ * through). */
 static void add_path(struct strbuf *out, const char *prefix, const char *path)
 {
 	if (!strchr(path, '"')) {
@@ -28,7 +29,8 @@ static void add_path(struct strbuf *out, const char *prefix, const char *path)
 }
 
 /* "--- a/x" or "+++ b/x"; a blank in the path is followed by a tab, as git does. */
-static void add_file_line(struct strbuf *out, const char *mark, const char *prefix, const char *path)
+static void add_file_line(struct strbuf *out, const char *mark, const char *prefix,
+			  const char *path)
 {
 	strbuf_adds(out, mark);
 	if (!path) {
@@ -82,8 +84,10 @@ static int print_line(const git_diff_delta *delta, const git_diff_hunk *hunk,
 	if (line->origin == GIT_DIFF_LINE_FILE_HDR)
 		return 0;
 	if (!printer->named && line->origin != GIT_DIFF_LINE_BINARY) {
-		add_file_line(printer->out, "--- ", "a/", change->old_kind ? change->path : NULL);
-		add_file_line(printer->out, "+++ ", "b/", change->new_kind ? change->path : NULL);
+		add_file_line(printer->out, "--- ", "a/",
+			      change->old_kind ? change->path : NULL);
+		add_file_line(printer->out, "+++ ", "b/",
+			      change->new_kind ? change->path : NULL);
 		printer->named = true;
 	}
 	if (line->origin == GIT_DIFF_LINE_CONTEXT || line->origin == GIT_DIFF_LINE_ADDITION ||
@@ -104,16 +108,17 @@ static int add_patch(struct printer *printer, const struct strbuf *old, struct d
 	options.context_lines = 3;
 	options.id_abbrev = GITOPS_OID_SIZE - 1;
 	options.flags = GIT_DIFF_SHOW_BINARY;
-	if (git_patch_from_buffers(&patch, change->old_kind ? old->data : NULL, old->len, change->path,
-				   change->new_kind ? change->data : NULL, change->len, change->path,
-				   &options) < 0)
+	if (git_patch_from_buffers(&patch, change->old_kind ? old->data : NULL, old->len,
+				   change->path, change->new_kind ? change->data : NULL,
+				   change->len, change->path, &options) < 0)
 		return gitops_error(err, ERROR_FAILED, "diff of '%s'", change->path);
 	int rc = git_patch_print(patch, print_line, printer);
 	if (rc == 0)
 		rc = git_patch_line_stats(NULL, &added, &removed, patch);
 	git_patch_free(patch);
 	if (printer->out->full)
-		return error_set(err, ERROR_NO, "the patch has more than %zu bytes", printer->out->max);
+		return error_set(err, ERROR_NO, "the patch has more than %zu bytes",
+				 printer->out->max);
 	if (rc < 0)
 		return gitops_error(err, ERROR_FAILED, "diff of '%s'", change->path);
 	stat->added += added;
@@ -133,11 +138,15 @@ int diff_format(struct view *view, const struct view_change *changes, size_t cou
 		if (strcmp(change->old_oid, change->new_oid) == 0)
 			continue;
 		strbuf_init(&old, STRBUF_MAX);
-		int rc = change->old_kind ? repo_blob(view_repo(view), change->old_oid, STRBUF_MAX, &old, err) : 0;
+		int rc = change->old_kind ? repo_blob(view_repo(view), change->old_oid,
+						      STRBUF_MAX, &old, err)
+					  : 0;
 		if (rc == 0)
 			rc = add_patch(&printer, &old, stat, err);
 		if (rc < 0)
 			return rc;
 	}
-	return out->full ? error_set(err, ERROR_NO, "the patch has more than %zu bytes", out->max) : 0;
+	return out->full
+		   ? error_set(err, ERROR_NO, "the patch has more than %zu bytes", out->max)
+		   : 0;
 }

@@ -19,7 +19,7 @@
 
 static const char bom[] = EDIT_BOM;
 
-/* ---- lists --------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 void edit_release(struct edit *edit)
 {
@@ -48,7 +48,7 @@ void edit_list_push(struct edit_list *list, struct edit *taken)
 	*taken = (struct edit){0};
 }
 
-/* ---- outcomes ------------------------------------------------------------------------------------------- */
+/* ---- outcomes ---- */
 
 const char *edit_code_text(enum edit_code code)
 {
@@ -100,9 +100,10 @@ int edit_decide_error(struct edit_job *job, int rc, enum edit_code code)
 	return edit_decide(job, code, "%s", job->err->message);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------- */
+/* ---- preparing ---- */
 
-/* What a filter driver (LFS) stores is not what a person sees: bytes written past it would be wrong. */
+/* What a filter driver (LFS) stores is not what a person sees: bytes written past it would
+ * be wrong. */
 static int check_filter(struct edit_job *job, const char *path)
 {
 	struct attr_facts facts;
@@ -114,12 +115,14 @@ static int check_filter(struct edit_job *job, const char *path)
 	if (!facts.filter[0])
 		return 0;
 	text_escape(shown, sizeof(shown), facts.filter, strlen(facts.filter));
-	return edit_decide(job, EDIT_MODE,
-		      "'%s' is stored through the filter '%s' (.gitattributes), which does not run here", path,
-		      shown);
+	return edit_decide(
+	    job, EDIT_MODE,
+	    "'%s' is stored through the filter '%s' (.gitattributes), which does not run here",
+	    path, shown);
 }
 
-/* Looks at the path; 0 with result->code EDIT_OK to go on. must: a regular file has to be there. */
+/* Looks at the path; 0 with result->code EDIT_OK to go on. must: a regular file has to be
+ * there. */
 int edit_look(struct edit_job *job, bool must)
 {
 	const char *path = job->edit->path;
@@ -132,15 +135,19 @@ int edit_look(struct edit_job *job, bool must)
 	switch (job->st.kind) {
 	case VIEW_NONE:
 		if (must)
-			return edit_decide(job, EDIT_MISSING_FILE, "there is no file '%s'", job->path);
+			return edit_decide(job, EDIT_MISSING_FILE, "there is no file '%s'",
+					   job->path);
 		break;
 	case VIEW_DIR:
-		return edit_decide(job, EDIT_MODE, "'%s' is a directory, not a file", job->path);
+		return edit_decide(job, EDIT_MODE, "'%s' is a directory, not a file",
+				   job->path);
 	case VIEW_LINK:
-		return edit_decide(job, EDIT_MODE, "'%s' is a symbolic link; links are not changed or followed",
-			      job->path);
+		return edit_decide(job, EDIT_MODE,
+				   "'%s' is a symbolic link; links are not changed or followed",
+				   job->path);
 	case VIEW_SUBMODULE:
-		return edit_decide(job, EDIT_MODE, "'%s' is a submodule and cannot be changed", job->path);
+		return edit_decide(job, EDIT_MODE, "'%s' is a submodule and cannot be changed",
+				   job->path);
 	case VIEW_FILE:
 	case VIEW_EXEC:
 		break;
@@ -154,7 +161,8 @@ int edit_load(struct edit_job *job)
 
 	if (rc < 0)
 		return edit_decide_error(job, rc, EDIT_LIMIT);
-	job->has_bom = job->data.len >= EDIT_BOM_LEN && memcmp(job->data.data, bom, EDIT_BOM_LEN) == 0;
+	job->has_bom =
+	    job->data.len >= EDIT_BOM_LEN && memcmp(job->data.data, bom, EDIT_BOM_LEN) == 0;
 	return 0;
 }
 
@@ -200,14 +208,15 @@ bool edit_convert(const struct edit_job *job, const char *text, size_t len, stru
 bool edit_is_elision(const struct line *line)
 {
 	static const char *const openers[] = {"//", "#", "/*", "<!--", "--", ";", "%", "*"};
-	static const char *const words[] = {"existing", "rest of", "remain", "unchanged", "same as",
-					    "previous", "omitted"};
+	static const char *const words[] = {"existing", "rest of",  "remain", "unchanged",
+					    "same as",	"previous", "omitted"};
 	struct line rest = line_trim(line, NULL);
 	char lower[200];
 	size_t skip = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(openers) && !skip; i++)
-		if (rest.len > strlen(openers[i]) && !memcmp(rest.text, openers[i], strlen(openers[i])))
+		if (rest.len > strlen(openers[i]) &&
+		    !memcmp(rest.text, openers[i], strlen(openers[i])))
 			skip = strlen(openers[i]);
 	while (skip && skip < rest.len && rest.text[skip] == ' ')
 		skip++;
@@ -226,7 +235,8 @@ bool edit_is_elision(const struct line *line)
 	return false;
 }
 
-/* Whether the new text leaves something out that the file does not leave out in the same words. */
+/* Whether the new text leaves something out that the file does not leave out in the same
+ * words. */
 bool edit_elides(const struct edit_job *job, const struct strbuf *text)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
@@ -244,7 +254,8 @@ bool edit_elides(const struct edit_job *job, const struct strbuf *text)
 int edit_decide_elision(struct edit_job *job)
 {
 	return edit_decide(job, EDIT_ELLIPSIS,
-		      "the new text leaves something out with '...'; write out every line that belongs there");
+			   "the new text leaves something out with '...'; write out every line "
+			   "that belongs there");
 }
 
 /* Puts the new bytes; the last step of every edit that writes. */
@@ -260,7 +271,7 @@ int edit_put(struct edit_job *job, enum view_kind kind, const struct strbuf *byt
 	return rc < 0 ? edit_decide_error(job, rc, EDIT_PATH) : 0;
 }
 
-/* ---- write ------------------------------------------------------------------------------------------------ */
+/* ---- write ---- */
 
 size_t edit_count_lines(const char *data, size_t len)
 {
@@ -279,8 +290,8 @@ static bool shrinks(const struct strbuf *before, size_t len, const char *text)
 	       edit_count_lines(text, len) * 10 < old_lines * 4;
 }
 
-/* The bytes of a rewrite: the old file's line ends, encoding and byte-order mark go on where the new
- * text, which came as UTF-8 with LF, does not say otherwise. */
+/* The bytes of a rewrite: the old file's line ends, encoding and byte-order mark go on where
+ * the new text, which came as UTF-8 with LF, does not say otherwise. */
 static int rewrite_bytes(struct edit_job *job, struct strbuf *out)
 {
 	const struct edit *edit = job->edit;
@@ -294,8 +305,9 @@ static int rewrite_bytes(struct edit_job *job, struct strbuf *out)
 	}
 	if (!edit_convert(job, edit->text, edit->text_len, &job->text))
 		return edit_decide(job, EDIT_ENCODING,
-			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
-			      job->path);
+				   "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text "
+				   "has characters that do not exist there",
+				   job->path);
 	size_t skip = job->has_bom ? EDIT_BOM_LEN : 0;
 	AUTO_LINES struct lines lines = {NULL, 0};
 	lines_split(before->data + skip, before->len - skip, true, &lines);
@@ -326,17 +338,20 @@ static int do_write(struct edit_job *job)
 	bool exists = job->st.kind != VIEW_NONE;
 	before = job->st.kind;
 	if (exists && edit->create)
-		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; edit it instead", job->path);
+		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; edit it instead",
+				   job->path);
 	if (!exists && (rc = view_base_kind(job->view, edit->path, &before, job->err)) < 0)
 		return rc;
 	if (exists && ((rc = edit_load(job)) < 0 || job->result->code))
 		return rc;
 	if (exists && shrinks(&job->data, edit->text_len, edit->text))
 		return edit_decide(job, EDIT_SHRINK,
-			      "the new content has %zu lines where '%s' has %zu. Write the whole file, or use edit "
-			      "for a part of it. If most of it is really to go, delete the file and write it again",
-			      edit_count_lines(edit->text, edit->text_len), job->path,
-			      edit_count_lines(job->data.data, job->data.len));
+				   "the new content has %zu lines where '%s' has %zu. Write "
+				   "the whole file, or use edit "
+				   "for a part of it. If most of it is really to go, delete "
+				   "the file and write it again",
+				   edit_count_lines(edit->text, edit->text_len), job->path,
+				   edit_count_lines(job->data.data, job->data.len));
 	struct strbuf plain = {.data = edit->text, .len = edit->text_len};
 	if (edit_elides(job, &plain))
 		return edit_decide_elision(job);
@@ -346,19 +361,22 @@ static int do_write(struct edit_job *job)
 	enum view_kind kind = write_kind(job, before);
 	if (exists && kind == job->st.kind && bytes.len == job->data.len && !bytes.full &&
 	    memcmp(bytes.data, job->data.data, bytes.len) == 0)
-		return edit_decide(job, EDIT_NOOP, "'%s' has exactly this content already", job->path);
+		return edit_decide(job, EDIT_NOOP, "'%s' has exactly this content already",
+				   job->path);
 	if ((rc = edit_put(job, kind, &bytes)) < 0 || job->result->code)
 		return rc;
 	job->result->line = 1;
 	job->result->places = 1;
-	return edit_decide(job, EDIT_OK, "%s '%s' (%zu lines)", exists ? "rewrote" : "created", job->path,
-		      edit_count_lines(bytes.data, bytes.len));
+	return edit_decide(job, EDIT_OK, "%s '%s' (%zu lines)", exists ? "rewrote" : "created",
+			   job->path, edit_count_lines(bytes.data, bytes.len));
 }
 
-/* ---- insert ------------------------------------------------------------------------------------------------- */
+/* ---- insert ---- */
 
-/* Appends text (LF only) with the given line end, a last line that has none included when close is set. */
-static void add_with_end(const struct strbuf *text, const char *end, bool close, struct strbuf *out)
+/* Appends text (LF only) with the given line end, a last line that has none included when
+ * close is set. */
+static void add_with_end(const struct strbuf *text, const char *end, bool close,
+			 struct strbuf *out)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
 
@@ -378,10 +396,11 @@ static void insert_bytes(const struct edit_job *job, const struct lines *lines, 
 
 	strbuf_add(out, bom, job->has_bom ? EDIT_BOM_LEN : 0);
 	lines_copy(lines, 0, at, out);
-	if (open_end) /* the file's last line has no end: it gets one, and the new last line has none */
+	if (open_end) /* the file's last line has no end: it gets one, and the new last line has
+			 none */
 		strbuf_adds(out, end);
-	bool keep_open = open_end ||
-			 (!lines->len && job->text.len && job->text.data[job->text.len - 1] != '\n');
+	bool keep_open = open_end || (!lines->len && job->text.len &&
+				      job->text.data[job->text.len - 1] != '\n');
 	add_with_end(&job->text, end, !keep_open, out);
 	lines_copy(lines, at, lines->len, out);
 }
@@ -403,15 +422,17 @@ static int do_insert(struct edit_job *job)
 		return edit_decide(job, EDIT_NOOP, "nothing to insert");
 	if (!edit_convert(job, edit->text, edit->text_len, &job->text))
 		return edit_decide(job, EDIT_ENCODING,
-			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
-			      job->path);
+				   "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text "
+				   "has characters that do not exist there",
+				   job->path);
 	if (edit_elides(job, &job->text))
 		return edit_decide_elision(job);
 	size_t skip = job->has_bom ? EDIT_BOM_LEN : 0;
 	lines_split(job->data.data + skip, job->data.len - skip, true, &lines);
 	if (edit->line < 0 || (size_t)edit->line > lines.len)
-		return edit_decide(job, EDIT_RANGE, "'%s' has %zu lines; line %ld is none of 0 to %zu", job->path,
-			      lines.len, edit->line, lines.len);
+		return edit_decide(job, EDIT_RANGE,
+				   "'%s' has %zu lines; line %ld is none of 0 to %zu",
+				   job->path, lines.len, edit->line, lines.len);
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	insert_bytes(job, &lines, (size_t)edit->line, &bytes);
 	if ((rc = edit_put(job, job->st.kind, &bytes)) < 0 || job->result->code)
@@ -419,10 +440,11 @@ static int do_insert(struct edit_job *job)
 	job->result->line = (size_t)edit->line + 1;
 	job->result->places = 1;
 	return edit_decide(job, EDIT_OK, "inserted %zu lines into '%s' behind line %ld",
-		      edit_count_lines(job->text.data, job->text.len), job->path, edit->line);
+			   edit_count_lines(job->text.data, job->text.len), job->path,
+			   edit->line);
 }
 
-/* ---- delete, rename -------------------------------------------------------------------------------------- */
+/* ---- delete, rename ---- */
 
 static int do_delete(struct edit_job *job)
 {
@@ -454,12 +476,14 @@ static int do_rename(struct edit_job *job)
 	if (strcmp(job->edit->path, to) == 0)
 		return edit_decide(job, EDIT_NOOP, "'%s' has this name already", job->path);
 	rc = view_stat(job->view, to, &there, job->err);
-	/* a name below the file itself is decided by view_rename, when the file is out of the way */
+	/* a name below the file itself is decided by view_rename, when the file is out of
+	 * the way */
 	if (rc < 0 && rc != ERROR_NO)
 		return rc;
 	if (rc == 0 && there.kind != VIEW_NONE)
-		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; delete it first if it is to be replaced",
-			      shown);
+		return edit_decide(
+		    job, EDIT_EXISTS,
+		    "'%s' exists already; delete it first if it is to be replaced", shown);
 	if ((rc = view_fits(job->view, to, (size_t)job->st.size, job->err)) < 0)
 		return edit_decide_error(job, rc, EDIT_LIMIT);
 	if ((rc = view_rename(job->view, job->edit->path, to, job->err)) < 0)
@@ -467,7 +491,7 @@ static int do_rename(struct edit_job *job)
 	return edit_decide(job, EDIT_OK, "renamed '%s' to '%s'", job->path, shown);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 static int dispatch(struct edit_job *job)
 {
@@ -490,7 +514,8 @@ int edit_apply(struct view *view, const struct edit *edit, struct edit_result *r
 	       struct error *err)
 {
 	struct error own = {0};
-	struct edit_job job = {.view = view, .edit = edit, .result = result, .err = err ? err : &own};
+	struct edit_job job = {
+	    .view = view, .edit = edit, .result = result, .err = err ? err : &own};
 
 	*result = (struct edit_result){.code = EDIT_OK};
 	text_escape(job.path, sizeof(job.path), edit->path, strlen(edit->path));
@@ -514,8 +539,9 @@ int edit_apply_all(struct view *view, const struct edit_list *list, struct error
 		if (rc < 0)
 			return error_wrap(err, "edit %zu", i + 1);
 		if (result.code != EDIT_OK)
-			return error_set(err, ERROR_NO, "edit %zu of '%.200s' refused (%s): %.900s", i + 1,
-					 list->items[i].path, edit_code_text(result.code), result.message);
+			return error_set(
+			    err, ERROR_NO, "edit %zu of '%.200s' refused (%s): %.900s", i + 1,
+			    list->items[i].path, edit_code_text(result.code), result.message);
 	}
 	return 0;
 }

@@ -15,12 +15,12 @@ struct edit_job {
 	struct view *view;
 	const struct edit *edit;
 	struct edit_result *result;
-	struct error *err;    /* for failures of the repository */
-	char path[256];       /* the path as it is shown */
+	struct error *err; /* for failures of the repository */
+	char path[256];	   /* the path as it is shown */
 	struct view_stat st;
-	struct strbuf data;   /* the file's bytes */
-	struct strbuf old;    /* what to find: in the file's encoding, LF only */
-	struct strbuf text;   /* the new text, the same way */
+	struct strbuf data; /* the file's bytes */
+	struct strbuf old;  /* what to find: in the file's encoding, LF only */
+	struct strbuf text; /* the new text, the same way */
 	bool has_bom;
 };
 
@@ -32,14 +32,17 @@ int edit_decide(struct edit_job *job, enum edit_code code, const char *format, .
 int edit_decide_error(struct edit_job *job, int rc, enum edit_code code);
 int edit_decide_elision(struct edit_job *job);
 
-/* Looks at the path; 0 with result->code EDIT_OK to go on. must: a regular file has to be there. */
+/* Looks at the path; 0 with result->code EDIT_OK to go on. must: a regular file has to be
+ * there. */
 int edit_look(struct edit_job *job, bool must);
 int edit_load(struct edit_job *job);
 
-/* Text of the edit in the file's encoding, without byte-order mark, with LF only. False when it has no place there. */
+/* Text of the edit in the file's encoding, without byte-order mark, with LF only. False
+ * when it has no place there. */
 bool edit_convert(const struct edit_job *job, const char *text, size_t len, struct strbuf *out);
 
-/* A comment that stands for code that was left out; whether the new text has one that the file has not. */
+/* A comment that stands for code that was left out; whether the new text has one that the
+ * file has not. */
 bool edit_is_elision(const struct line *line);
 bool edit_elides(const struct edit_job *job, const struct strbuf *text);
 

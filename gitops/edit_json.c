@@ -79,13 +79,17 @@ static int take_members(const struct json *object, struct edit *edit, struct err
 			return rc;
 		return take_bytes(object, "content", false, &edit->text, &edit->text_len, err);
 	case EDIT_REPLACE:
-		if (js_get(object, "count") && (rc = js_need_int(object, "count", -1, 1000000, &number, err)) < 0)
+		if (js_get(object, "count") &&
+		    (rc = js_need_int(object, "count", -1, 1000000, &number, err)) < 0)
 			return rc;
 		edit->count = (long)number;
 		rc = take_bytes(object, "old", false, &edit->old, &edit->old_len, err);
-		return rc < 0 ? rc : take_bytes(object, "new", true, &edit->text, &edit->text_len, err);
+		return rc < 0
+			   ? rc
+			   : take_bytes(object, "new", true, &edit->text, &edit->text_len, err);
 	case EDIT_INSERT:
-		if ((rc = js_need_int(object, "line", -1000000000, 1000000000, &number, err)) < 0)
+		if ((rc = js_need_int(object, "line", -1000000000, 1000000000, &number, err)) <
+		    0)
 			return rc;
 		edit->line = (long)number;
 		return take_bytes(object, "text", false, &edit->text, &edit->text_len, err);
@@ -118,8 +122,8 @@ int edit_from_json(const struct json *object, struct edit *edit, struct error *e
 			edit_release(edit);
 		return rc;
 	}
-	return error_set(err, ERROR_USAGE, "unknown op '%.40s' (write, edit, insert, delete, rename)",
-			 name);
+	return error_set(err, ERROR_USAGE,
+			 "unknown op '%.40s' (write, edit, insert, delete, rename)", name);
 }
 
 static const char *bytes_or_empty(const char *data)

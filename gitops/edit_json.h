@@ -1,12 +1,14 @@
 /*
- * Edits as JSON: the "edits" member of changes.json and a model's tool arguments. Strict: unknown
- * members, missing ones and wrong types are errors. Pure but for memory.
+ * Edits as JSON: the "edits" member of changes.json and a model's tool arguments. Strict:
+ * unknown members, missing ones and wrong types are errors. Pure but for memory.
  *
- *	{"op":"write","path":P,"content":T | "content_base64":B,"mode":"100644"|"100755"?,"create":true?}
- *	{"op":"edit","path":P,"old":T,"new":T?,"count":N?}     ("old_base64", "new_base64"; no new: delete)
- *	{"op":"insert","path":P,"line":N,"text":T}              ("text_base64"); behind line N, 0: at the top
+ *	{"op":"write","path":P,"content":T,"mode":"100644"|"100755"?,"create":true?}
+ *	{"op":"edit","path":P,"old":T,"new":T?,"count":N?}   no new: delete
+ *	{"op":"insert","path":P,"line":N,"text":T}           behind line N, 0: at the top
  *	{"op":"delete","path":P}
  *	{"op":"rename","path":P,"to":P}
+ *
+ * Instead of content, old, new and text there may be content_base64 and so on.
  */
 #ifndef GITOPS_EDIT_JSON_H
 #define GITOPS_EDIT_JSON_H
@@ -15,8 +17,8 @@
 
 struct json;
 
-#define EDIT_LIST_MAX 5000              /* edits of one changes.json */
-#define CHANGES_BYTES_MAX (64u << 20)   /* of one changes.json */
+#define EDIT_LIST_MAX 5000	      /* edits of one changes.json */
+#define CHANGES_BYTES_MAX (64u << 20) /* of one changes.json */
 
 /* One edit. 0 and *edit (the caller releases), or ERROR_USAGE. */
 int edit_from_json(const struct json *object, struct edit *edit, struct error *err);

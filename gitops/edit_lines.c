@@ -8,7 +8,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 
-/* ---- lines ---------------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 void lines_split(const char *data, size_t len, bool crlf, struct lines *lines)
 {
@@ -56,7 +56,8 @@ void lines_normalise(const char *data, size_t len, struct strbuf *out)
 void lines_copy(const struct lines *lines, size_t from, size_t to, struct strbuf *out)
 {
 	for (size_t i = from; i < to && i < lines->len; i++)
-		strbuf_add(out, lines->items[i].text, lines->items[i].len + lines->items[i].end);
+		strbuf_add(out, lines->items[i].text,
+			   lines->items[i].len + lines->items[i].end);
 }
 
 static const char *end_text(unsigned char end)
@@ -76,11 +77,12 @@ const char *lines_neighbour_end(const struct lines *lines, size_t at)
 	return "\n";
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 static size_t blank_end(const char *text, size_t len)
 {
-	while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t' || text[len - 1] == '\r'))
+	while (len > 0 &&
+	       (text[len - 1] == ' ' || text[len - 1] == '\t' || text[len - 1] == '\r'))
 		len--;
 	return len;
 }
@@ -145,12 +147,12 @@ bool line_equal(const struct line *a, const struct line *b, enum edit_level leve
 	return level == LEVEL_PUNCTUATION && equal_plain(a->text, a_len, b->text, b_len);
 }
 
-/* ---- aligning ------------------------------------------------------------------------------------------- */
+/* ---- aligning ---- */
 
 #define ALIGN_CELLS_MAX ((size_t)4 << 20)
 
-/* Longest common subsequence of old[0..n) and now[0..m) by the usual table, written into map (indices
- * moved by base). Too big a table: nothing is common. */
+/* Longest common subsequence of old[0..n) and now[0..m) by the usual table, written into map
+ * (indices moved by base). Too big a table: nothing is common. */
 static void align_middle(const struct line *old, size_t n, const struct line *now, size_t m,
 			 size_t base, long *map)
 {
@@ -185,17 +187,20 @@ long *lines_align(const struct lines *old, const struct lines *now)
 
 	for (size_t j = 0; j < m; j++)
 		map[j] = -1;
-	while (head < n && head < m && line_equal(&old->items[head], &now->items[head], LEVEL_EXACT)) {
+	while (head < n && head < m &&
+	       line_equal(&old->items[head], &now->items[head], LEVEL_EXACT)) {
 		map[head] = (long)head;
 		head++;
 	}
-	while (n > head && m > head && line_equal(&old->items[n - 1], &now->items[m - 1], LEVEL_EXACT))
+	while (n > head && m > head &&
+	       line_equal(&old->items[n - 1], &now->items[m - 1], LEVEL_EXACT))
 		map[--m] = (long)--n;
-	align_middle(old->items + head, n - head, now->items + head, m - head, head, map + head);
+	align_middle(old->items + head, n - head, now->items + head, m - head, head,
+		     map + head);
 	return map;
 }
 
-/* ---- a prepared file ------------------------------------------------------------------------------------ */
+/* ---- a prepared file ---- */
 
 void text_file_init(struct text_file *file, const char *raw, size_t len)
 {

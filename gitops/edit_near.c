@@ -17,7 +17,8 @@ void near_line(const struct lines *lines, size_t index, struct strbuf *out)
 {
 	char shown[SHOWN_LINE_BYTES];
 
-	/* Tabs must be seen as tabs: text_escape writes \t, which is what the model has to send. */
+	/* Tabs must be seen as tabs: text_escape writes \t, which is what the model has to
+	 * send. */
 	text_escape(shown, sizeof(shown), lines->items[index].text, lines->items[index].len);
 	strbuf_addf(out, "%6zu | %s\n", index + 1, shown);
 }
@@ -29,7 +30,8 @@ static bool equal_trimmed(const struct line *a, const struct line *b)
 	return line_equal(&x, &y, LEVEL_PUNCTUATION);
 }
 
-/* Share of a's byte pairs that b has too, in thousandths (Dice's coefficient on a table of 4096 bits). */
+/* Share of a's byte pairs that b has too, in thousandths (Dice's coefficient on a table of
+ * 4096 bits). */
 static unsigned likeness(const struct line *a, const struct line *b)
 {
 	uint64_t table[64] = {0};
@@ -39,11 +41,15 @@ static unsigned likeness(const struct line *a, const struct line *b)
 	if (x.len < 2 || y.len < 2)
 		return 0;
 	for (size_t i = 0; i + 1 < x.len; i++) {
-		unsigned h = ((unsigned char)x.text[i] * 31U + (unsigned char)x.text[i + 1] * 131U) % 4096;
+		unsigned h =
+		    ((unsigned char)x.text[i] * 31U + (unsigned char)x.text[i + 1] * 131U) %
+		    4096;
 		table[h / 64] |= (uint64_t)1 << h % 64;
 	}
 	for (size_t i = 0; i + 1 < y.len; i++) {
-		unsigned h = ((unsigned char)y.text[i] * 31U + (unsigned char)y.text[i + 1] * 131U) % 4096;
+		unsigned h =
+		    ((unsigned char)y.text[i] * 31U + (unsigned char)y.text[i + 1] * 131U) %
+		    4096;
 		both += table[h / 64] >> h % 64 & 1;
 	}
 	return (unsigned)(2000 * both / (x.len + y.len - 2));
@@ -110,21 +116,26 @@ static void show_difference(const struct lines *file, size_t at, const struct li
 		const struct line *want = &old->items[i];
 		text_escape(mine, sizeof(mine), want->text, want->len);
 		if (at + i >= file->len) {
-			strbuf_addf(out, "the file ends before your line %zu: '%s'\n", i + 1, mine);
+			strbuf_addf(out, "the file ends before your line %zu: '%s'\n", i + 1,
+				    mine);
 			return;
 		}
 		const struct line *have = &file->items[at + i];
 		if (equal_trimmed(have, want))
 			continue;
 		text_escape(theirs, sizeof(theirs), have->text, have->len);
-		strbuf_addf(out, "first difference at line %zu: the file has '%s', your text has '%s'\n",
-			    at + i + 1, theirs, mine);
+		strbuf_addf(
+		    out,
+		    "first difference at line %zu: the file has '%s', your text has '%s'\n",
+		    at + i + 1, theirs, mine);
 		return;
 	}
-	strbuf_adds(out, "only the indentation differs, in a way that does not map onto the file's\n");
+	strbuf_adds(
+	    out, "only the indentation differs, in a way that does not map onto the file's\n");
 }
 
-void near_describe(const struct text_file *file, const char *old, size_t len, struct strbuf *out)
+void near_describe(const struct text_file *file, const char *old, size_t len,
+		   struct strbuf *out)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
 	size_t score;
@@ -139,7 +150,8 @@ void near_describe(const struct text_file *file, const char *old, size_t len, st
 	if (!score)
 		at = best_line(&file->lines, &lines, &thousandths);
 	if (!score && thousandths < 450) {
-		strbuf_addf(out, "no line of the file (%zu lines) is like it\n", file->lines.len);
+		strbuf_addf(out, "no line of the file (%zu lines) is like it\n",
+			    file->lines.len);
 		return;
 	}
 	strbuf_adds(out, "the nearest passage is:\n");

@@ -54,12 +54,14 @@ static void find_exact(const struct text_file *file, const char *old, size_t len
 		}
 		last_end = start + len;
 		size_t first = line_at(file, start), last = line_at(file, last_end - 1);
-		add_place(places, (struct place){.first = first, .count = last - first + 1,
-						 .start = start, .end = last_end});
+		add_place(places, (struct place){.first = first,
+						 .count = last - first + 1,
+						 .start = start,
+						 .end = last_end});
 	}
 }
 
-/* ---- indentation -------------------------------------------------------------------------------------- */
+/* ---- indentation ---- */
 
 /* From the edit's indentations to the file's. Both point into texts that live longer. */
 struct indent_pair {
@@ -72,7 +74,8 @@ struct indent_map {
 	size_t len, cap;
 };
 
-static const struct indent_pair *indent_get(const struct indent_map *map, const char *from, size_t len)
+static const struct indent_pair *indent_get(const struct indent_map *map, const char *from,
+					    size_t len)
 {
 	for (size_t i = 0; i < map->len; i++)
 		if (map->pairs[i].from_len == len && memcmp(map->pairs[i].from, from, len) == 0)
@@ -81,8 +84,8 @@ static const struct indent_pair *indent_get(const struct indent_map *map, const 
 }
 
 /* Notes that from is to in the file; false when it is something else already. */
-static bool indent_add(struct indent_map *map, const char *from, size_t from_len, const char *to,
-		       size_t to_len)
+static bool indent_add(struct indent_map *map, const char *from, size_t from_len,
+		       const char *to, size_t to_len)
 {
 	const struct indent_pair *have = indent_get(map, from, from_len);
 
@@ -97,12 +100,14 @@ static bool indent_add(struct indent_map *map, const char *from, size_t from_len
 }
 
 /* Whether the lines match at one consistent map of indentations, which is left in map. */
-static bool indent_match(const struct line *file, const struct lines *old, struct indent_map *map)
+static bool indent_match(const struct line *file, const struct lines *old,
+			 struct indent_map *map)
 {
 	map->len = 0;
 	for (size_t i = 0; i < old->len; i++) {
 		size_t from, to;
-		struct line mine = line_trim(&old->items[i], &from), theirs = line_trim(&file[i], &to);
+		struct line mine = line_trim(&old->items[i], &from),
+			    theirs = line_trim(&file[i], &to);
 		if (!line_equal(&mine, &theirs, LEVEL_PUNCTUATION))
 			return false;
 		if (mine.len && !indent_add(map, old->items[i].text, from, file[i].text, to))
@@ -119,10 +124,12 @@ static long common_shift(const struct indent_map *map)
 	for (size_t i = 0; i < map->len; i++) {
 		const struct indent_pair *pair = &map->pairs[i];
 		if (pair->to_len < pair->from_len ||
-		    memcmp(pair->to + (pair->to_len - pair->from_len), pair->from, pair->from_len) != 0)
+		    memcmp(pair->to + (pair->to_len - pair->from_len), pair->from,
+			   pair->from_len) != 0)
 			return -1;
 		long here = (long)(pair->to_len - pair->from_len);
-		if (shift >= 0 && (here != shift || memcmp(pair->to, map->pairs[0].to, (size_t)shift) != 0))
+		if (shift >= 0 &&
+		    (here != shift || memcmp(pair->to, map->pairs[0].to, (size_t)shift) != 0))
 			return -1;
 		shift = here;
 	}
@@ -153,7 +160,8 @@ static size_t gcd(size_t a, size_t b)
 	return a;
 }
 
-/* The step between two pairs, or of one pair above no indentation, made as small as it divides. */
+/* The step between two pairs, or of one pair above no indentation, made as small as it
+ * divides. */
 static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
 {
 	static const struct indent_pair none = {"", "", 0, 0};
@@ -168,10 +176,11 @@ static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
 			    memcmp(big->from, small->from, small->from_len) != 0 ||
 			    memcmp(big->to, small->to, small->to_len) != 0)
 				continue;
-			*unit = (struct indent_unit){big->from + small->from_len, big->to + small->to_len,
-						     big->from_len - small->from_len,
-						     big->to_len - small->to_len};
-			if (!all_same(unit->from, unit->from_len) || !all_same(unit->to, unit->to_len))
+			*unit = (struct indent_unit){
+			    big->from + small->from_len, big->to + small->to_len,
+			    big->from_len - small->from_len, big->to_len - small->to_len};
+			if (!all_same(unit->from, unit->from_len) ||
+			    !all_same(unit->to, unit->to_len))
 				continue;
 			size_t divisor = gcd(unit->from_len, unit->to_len);
 			unit->from_len /= divisor;
@@ -182,7 +191,8 @@ static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
 }
 
 /* Appends rest, a whole number of steps, in the file's steps. */
-static bool add_steps(const struct indent_unit *unit, const char *rest, size_t len, struct strbuf *out)
+static bool add_steps(const struct indent_unit *unit, const char *rest, size_t len,
+		      struct strbuf *out)
 {
 	if (len % unit->from_len)
 		return false;
@@ -222,13 +232,14 @@ static bool indent_translate(const struct indent_map *map, const char *from, siz
 	size_t mark = out->len;
 	strbuf_add(out, best ? best->to : "", best ? best->to_len : 0);
 	size_t known = best ? best->from_len : 0;
-	if ((best || !indent_get(map, "", 0)) && add_steps(&unit, from + known, len - known, out))
+	if ((best || !indent_get(map, "", 0)) &&
+	    add_steps(&unit, from + known, len - known, out))
 		return true;
 	out->len = mark;
 	return false;
 }
 
-/* ---- finding --------------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 static bool match_here(const struct line *file, const struct lines *old, enum edit_level level,
 		       struct indent_map *map)
@@ -241,8 +252,8 @@ static bool match_here(const struct line *file, const struct lines *old, enum ed
 	return true;
 }
 
-static void find_lines(const struct text_file *file, const struct lines *old, enum edit_level level,
-		       struct places *places)
+static void find_lines(const struct text_file *file, const struct lines *old,
+		       enum edit_level level, struct places *places)
 {
 	struct indent_map map = {NULL, 0, 0};
 	size_t total = file->lines.len;
@@ -251,7 +262,8 @@ static void find_lines(const struct text_file *file, const struct lines *old, en
 		if (match_here(file->lines.items + at, old, level, &map)) {
 			if (places->len) {
 				const struct place *last = &places->items[places->len - 1];
-				places->overlap = places->overlap || at < last->first + last->count;
+				places->overlap =
+				    places->overlap || at < last->first + last->count;
 			}
 			add_place(places, (struct place){.first = at, .count = old->len});
 		}
@@ -267,7 +279,8 @@ static bool has_text(const struct lines *lines)
 	return false;
 }
 
-void places_find(const struct text_file *file, const char *old, size_t len, struct places *places)
+void places_find(const struct text_file *file, const char *old, size_t len,
+		 struct places *places)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
 
@@ -282,19 +295,20 @@ void places_find(const struct text_file *file, const char *old, size_t len, stru
 	}
 }
 
-/* ---- replacing -------------------------------------------------------------------------------------------- */
+/* ---- replacing ---- */
 
 /* What one replacement works on. */
 struct change {
 	const struct text_file *file;
-	size_t first;               /* the place's first line */
-	size_t count;               /* its lines */
-	const struct lines *old;    /* the edit's lines, or the file's own at LEVEL_EXACT */
+	size_t first;		 /* the place's first line */
+	size_t count;		 /* its lines */
+	const struct lines *old; /* the edit's lines, or the file's own at LEVEL_EXACT */
 	const struct lines *now;
 	const struct indent_map *map; /* LEVEL_INDENT, else NULL */
 };
 
-/* The line end of new line j, which stands for old lines [from, to) of the place as its kth. */
+/* The line end of new line j, which stands for old lines [from, to) of the place as its
+ * kth. */
 static const char *new_end(const struct change *change, size_t from, size_t to, size_t k)
 {
 	const struct lines *lines = &change->file->lines;
@@ -337,7 +351,8 @@ static int emit(const struct change *change, struct strbuf *out)
 			if (line->end && own->end)
 				strbuf_add(out, own->text + own->len, own->end);
 			else if (line->end)
-				strbuf_adds(out, lines_neighbour_end(file, change->first + (size_t)map[j]));
+				strbuf_adds(out, lines_neighbour_end(file, change->first +
+									       (size_t)map[j]));
 			from = (size_t)map[j++] + 1;
 			continue;
 		}
@@ -373,8 +388,8 @@ static int replace_lines(const struct text_file *file, const struct place *place
 	/* The edit ends its last line and the file does not: the file's way is kept. */
 	if (with_end && !last->end && new_last)
 		new_last->end = 0;
-	struct change change = {file, place->first, place->count, old, now,
-				level == LEVEL_INDENT ? &map : NULL};
+	struct change change = {file, place->first, place->count,
+				old,  now,	    level == LEVEL_INDENT ? &map : NULL};
 	int rc = emit(&change, out);
 	if (rc == 0 && !with_end)
 		strbuf_add(out, last->text + last->len, last->end);
@@ -385,8 +400,8 @@ static int replace_lines(const struct text_file *file, const struct place *place
 }
 
 /* Places [from, to) that share lines, at LEVEL_EXACT: their lines as a whole are replaced. */
-static void replace_exact(const struct text_file *file, const struct place *group, size_t places,
-			  const char *now, size_t now_len, struct strbuf *out)
+static void replace_exact(const struct text_file *file, const struct place *group,
+			  size_t places, const char *now, size_t now_len, struct strbuf *out)
 {
 	size_t first = group[0].first;
 	const struct place *last_place = &group[places - 1];
@@ -434,7 +449,8 @@ int places_replace(const struct text_file *file, const struct places *places, co
 				group++;
 			}
 			replace_exact(file, place, group, now, now_len, out);
-		} else if (replace_lines(file, place, places->level, &old_lines, &new_lines, out) < 0) {
+		} else if (replace_lines(file, place, places->level, &old_lines, &new_lines,
+					 out) < 0) {
 			return -1;
 		}
 		line = end;

@@ -1,4 +1,5 @@
-/* EDIT_REPLACE: the operation with the ladder, and what is said when it finds no place. See gitops/edit.h. */
+/* EDIT_REPLACE: the operation with the ladder, and what is said when it finds no place. See
+ * gitops/edit.h. */
 #include "edit_internal.h"
 
 #include <string.h>
@@ -16,13 +17,14 @@ static size_t number_prefix(const struct line *line, long *number)
 		pos++;
 	size_t digits = pos;
 	*number = 0;
-	while (pos < line->len && pos - digits < 9 && line->text[pos] >= '0' && line->text[pos] <= '9')
+	while (pos < line->len && pos - digits < 9 && line->text[pos] >= '0' &&
+	       line->text[pos] <= '9')
 		*number = *number * 10 + (line->text[pos++] - '0');
 	return pos > digits && pos < line->len && line->text[pos] == '\t' ? pos + 1 : 0;
 }
 
-/* Takes line numbers, copied from a listing, off every line. False when not every line has one, or,
- * with consecutive, when they do not count up. */
+/* Takes line numbers, copied from a listing, off every line. False when not every line has
+ * one, or, with consecutive, when they do not count up. */
 static bool strip_numbers(const struct strbuf *text, bool consecutive, struct strbuf *out)
 {
 	AUTO_LINES struct lines lines = {NULL, 0};
@@ -61,7 +63,8 @@ static bool without_numbers(struct edit_job *job)
 	return true;
 }
 
-/* The same edit without a blank first line, which models put behind a marker; true when there was one. */
+/* The same edit without a blank first line, which models put behind a marker; true when
+ * there was one. */
 static bool without_blank_line(struct edit_job *job)
 {
 	if (job->old.len < 2 || job->old.data[0] != '\n')
@@ -82,7 +85,8 @@ static bool has_ellipsis_line(const struct strbuf *text)
 	lines_split(text->data, text->len, false, &lines);
 	for (size_t i = 0; i < lines.len; i++) {
 		struct line rest = line_trim(&lines.items[i], NULL);
-		if ((rest.len == 3 && (!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
+		if ((rest.len == 3 &&
+		     (!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
 		    edit_is_elision(&lines.items[i]))
 			return true;
 	}
@@ -101,14 +105,18 @@ static int decide_unmatched(struct edit_job *job, const struct text_file *file)
 
 	if (has_ellipsis_line(&job->old))
 		return edit_decide(job, EDIT_ELLIPSIS,
-			      "the text to find leaves something out with '...'; give the exact lines, fewer of them");
+				   "the text to find leaves something out with '...'; give the "
+				   "exact lines, fewer of them");
 	if (job->text.len && !only_blank(&job->text) &&
 	    memmem(file->norm, file->norm_len, job->text.data, job->text.len))
-		return edit_decide(job, EDIT_ALREADY_APPLIED,
-			      "'%s' already has the new text and not the old one: nothing to do", job->path);
+		return edit_decide(
+		    job, EDIT_ALREADY_APPLIED,
+		    "'%s' already has the new text and not the old one: nothing to do",
+		    job->path);
 	strbuf_init(&near, 3500);
 	near_describe(file, job->old.data, job->old.len, &near);
-	return edit_decide(job, EDIT_NO_MATCH, "the text to find is not in '%s'; %s", job->path, near.data);
+	return edit_decide(job, EDIT_NO_MATCH, "the text to find is not in '%s'; %s", job->path,
+			   near.data);
 }
 
 static int decide_ambiguous(struct edit_job *job, const struct text_file *file,
@@ -119,10 +127,11 @@ static int decide_ambiguous(struct edit_job *job, const struct text_file *file,
 	strbuf_init(&where, 3500);
 	near_places(file, places, &where);
 	return edit_decide(job, EDIT_AMBIGUOUS,
-		      "the text to find is at %zu places in '%s' and %ld %s asked for%s; add lines around it that make "
-		      "it unique, or give the count:\n%s",
-		      places->len, job->path, want, want == 1 ? "was" : "were",
-		      places->overlap ? " (they overlap)" : "", where.data);
+			   "the text to find is at %zu places in '%s' and %ld %s asked for%s; "
+			   "add lines around it that make "
+			   "it unique, or give the count:\n%s",
+			   places->len, job->path, want, want == 1 ? "was" : "were",
+			   places->overlap ? " (they overlap)" : "", where.data);
 }
 
 /* A change of nothing but line ends: old and text as they are, byte for byte. */
@@ -133,10 +142,12 @@ static int replace_line_ends(struct edit_job *job)
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
 
 	if (!hit)
-		return edit_decide(job, EDIT_NO_MATCH, "'%s' does not have these line ends", job->path);
+		return edit_decide(job, EDIT_NO_MATCH, "'%s' does not have these line ends",
+				   job->path);
 	size_t at = (size_t)(hit - job->data.data), rest = at + edit->old_len;
 	if (memmem(hit + 1, job->data.len - at - 1, edit->old, edit->old_len))
-		return edit_decide(job, EDIT_AMBIGUOUS, "these line ends are in '%s' more than once", job->path);
+		return edit_decide(job, EDIT_AMBIGUOUS,
+				   "these line ends are in '%s' more than once", job->path);
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	strbuf_add(&bytes, job->data.data, at);
 	strbuf_add(&bytes, edit->text, edit->text_len);
@@ -149,24 +160,29 @@ static int replace_line_ends(struct edit_job *job)
 	return edit_decide(job, EDIT_OK, "changed line ends in '%s'", job->path);
 }
 
-static int finish_replace(struct edit_job *job, const struct text_file *file, const struct places *places)
+static int finish_replace(struct edit_job *job, const struct text_file *file,
+			  const struct places *places)
 {
-	static const char *const how[] = {"", ", not counting blanks at line ends",
-					  ", taking typographic quotes, dashes and blanks as plain ones",
-					  ", with the indentation mapped onto the file's"};
+	static const char *const how[] = {
+	    "", ", not counting blanks at line ends",
+	    ", taking typographic quotes, dashes and blanks as plain ones",
+	    ", with the indentation mapped onto the file's"};
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
 
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	strbuf_add(&bytes, job->data.data, job->has_bom ? EDIT_BOM_LEN : 0);
-	if (places_replace(file, places, job->old.data, job->old.len, job->text.data, job->text.len,
-			   &bytes) < 0)
-		return edit_decide(job, EDIT_INDENT,
-			      "the text to find matches line %zu of '%s' with other indentation, and the new text has "
-			      "an indentation that cannot be mapped; use the file's own indentation",
-			      places->items[0].first + 1, job->path);
+	if (places_replace(file, places, job->old.data, job->old.len, job->text.data,
+			   job->text.len, &bytes) < 0)
+		return edit_decide(
+		    job, EDIT_INDENT,
+		    "the text to find matches line %zu of '%s' with other indentation, and the "
+		    "new text has "
+		    "an indentation that cannot be mapped; use the file's own indentation",
+		    places->items[0].first + 1, job->path);
 	if (!bytes.full && bytes.len == job->data.len &&
 	    memcmp(bytes.data, job->data.data, bytes.len) == 0)
-		return edit_decide(job, EDIT_NOOP, "the edit changes nothing in '%s'", job->path);
+		return edit_decide(job, EDIT_NOOP, "the edit changes nothing in '%s'",
+				   job->path);
 	int rc = edit_put(job, job->st.kind, &bytes);
 	if (rc < 0 || job->result->code)
 		return rc;
@@ -174,7 +190,8 @@ static int finish_replace(struct edit_job *job, const struct text_file *file, co
 	job->result->line = places->items[0].first + 1;
 	job->result->places = places->len;
 	return edit_decide(job, EDIT_OK, "edited '%s' at line %zu (%zu place%s%s)", job->path,
-		      job->result->line, places->len, places->len == 1 ? "" : "s", how[places->level]);
+			   job->result->line, places->len, places->len == 1 ? "" : "s",
+			   how[places->level]);
 }
 
 static int replace_text(struct edit_job *job)
@@ -193,8 +210,9 @@ static int replace_text(struct edit_job *job)
 	if (!places.len)
 		return decide_unmatched(job, &file);
 	if (places.len >= PLACES_MAX)
-		return edit_decide(job, EDIT_LIMIT, "the text to find is at more than %d places in '%s'",
-			      PLACES_MAX - 1, job->path);
+		return edit_decide(job, EDIT_LIMIT,
+				   "the text to find is at more than %d places in '%s'",
+				   PLACES_MAX - 1, job->path);
 	if (want > 0 ? (size_t)want != places.len || places.overlap
 		     : places.overlap && places.level != LEVEL_EXACT)
 		return decide_ambiguous(job, &file, &places, want);
@@ -209,22 +227,30 @@ int edit_do_replace(struct edit_job *job)
 	if (rc < 0 || job->result->code)
 		return rc;
 	if (!edit->old_len)
-		return edit_decide(job, EDIT_EMPTY_SEARCH,
-			      "the text to find is empty; use insert, or write for the whole file");
+		return edit_decide(
+		    job, EDIT_EMPTY_SEARCH,
+		    "the text to find is empty; use insert, or write for the whole file");
 	if ((rc = edit_load(job)) < 0 || job->result->code)
 		return rc;
 	if (view_is_binary(job->data.data, job->data.len))
-		return edit_decide(job, EDIT_BINARY, "'%s' is a binary file; only write can replace it", job->path);
-	if (edit->old_len == edit->text_len && memcmp(edit->old, edit->text, edit->old_len) == 0)
+		return edit_decide(job, EDIT_BINARY,
+				   "'%s' is a binary file; only write can replace it",
+				   job->path);
+	if (edit->old_len == edit->text_len &&
+	    memcmp(edit->old, edit->text, edit->old_len) == 0)
 		return edit_decide(job, EDIT_NOOP, "the old and the new text are the same");
 	if (!edit_convert(job, edit->old, edit->old_len, &job->old))
-		return edit_decide(job, EDIT_NO_MATCH,
-			      "the text to find has characters that '%s' cannot have in its encoding", job->path);
+		return edit_decide(
+		    job, EDIT_NO_MATCH,
+		    "the text to find has characters that '%s' cannot have in its encoding",
+		    job->path);
 	if (!edit_convert(job, edit->text, edit->text_len, &job->text))
 		return edit_decide(job, EDIT_ENCODING,
-			      "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text has characters that do not exist there",
-			      job->path);
-	if (job->old.len == job->text.len && memcmp(job->old.data, job->text.data, job->old.len) == 0)
+				   "'%s' is not UTF-8 (taken as ISO 8859-1) and the new text "
+				   "has characters that do not exist there",
+				   job->path);
+	if (job->old.len == job->text.len &&
+	    memcmp(job->old.data, job->text.data, job->old.len) == 0)
 		return replace_line_ends(job);
 	if (edit_elides(job, &job->text))
 		return edit_decide_elision(job);

@@ -8,12 +8,13 @@
 #include "pipeline/base/mem.h"
 
 enum token_kind {
-	TOKEN_BYTE,    /* one given byte */
-	TOKEN_ANY,     /* one byte but '/' */
-	TOKEN_SET,     /* one byte of a set, never '/' */
-	TOKEN_STAR,    /* any bytes but '/' */
-	TOKEN_ALL,     /* any bytes */
-	TOKEN_DIRS,    /* nothing, or any bytes and a '/': the "**" and slash in front of something */
+	TOKEN_BYTE, /* one given byte */
+	TOKEN_ANY,  /* one byte but '/' */
+	TOKEN_SET,  /* one byte of a set, never '/' */
+	TOKEN_STAR, /* any bytes but '/' */
+	TOKEN_ALL,  /* any bytes */
+	TOKEN_DIRS, /* nothing, or any bytes and a '/': the "**" and slash in front of something
+		     */
 };
 
 struct token {
@@ -26,7 +27,7 @@ struct glob {
 	bool ignore_case;
 	bool base_only; /* no slash in the pattern: the last component is what counts */
 	size_t len;
-	struct token *tokens; /* owned */
+	struct token *tokens;	   /* owned */
 	unsigned char *now, *next; /* owned: states, len + 1 each */
 };
 
@@ -53,17 +54,22 @@ static size_t add_class(struct token *token, const char *text, size_t len)
 		const char *name;
 		unsigned char ranges[8]; /* from, to, from, to, … 0 */
 	} classes[] = {
-	    {"[:alpha:]", {'a', 'z', 'A', 'Z'}}, {"[:digit:]", {'0', '9'}},
-	    {"[:alnum:]", {'a', 'z', 'A', 'Z', '0', '9'}}, {"[:lower:]", {'a', 'z'}},
-	    {"[:upper:]", {'A', 'Z'}}, {"[:space:]", {' ', ' ', '\t', '\r'}},
-	    {"[:xdigit:]", {'0', '9', 'a', 'f', 'A', 'F'}}, {"[:punct:]", {'!', '.', ':', '@', '[', '`', '{', '~'}},
+	    {"[:alpha:]", {'a', 'z', 'A', 'Z'}},
+	    {"[:digit:]", {'0', '9'}},
+	    {"[:alnum:]", {'a', 'z', 'A', 'Z', '0', '9'}},
+	    {"[:lower:]", {'a', 'z'}},
+	    {"[:upper:]", {'A', 'Z'}},
+	    {"[:space:]", {' ', ' ', '\t', '\r'}},
+	    {"[:xdigit:]", {'0', '9', 'a', 'f', 'A', 'F'}},
+	    {"[:punct:]", {'!', '.', ':', '@', '[', '`', '{', '~'}},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
 		size_t width = strlen(classes[i].name);
 		if (len < width || memcmp(text, classes[i].name, width) != 0)
 			continue;
-		for (size_t k = 0; k + 1 < sizeof(classes[i].ranges) && classes[i].ranges[k]; k += 2)
+		for (size_t k = 0; k + 1 < sizeof(classes[i].ranges) && classes[i].ranges[k];
+		     k += 2)
 			set_add(token, classes[i].ranges[k], classes[i].ranges[k + 1]);
 		return width;
 	}
@@ -148,7 +154,8 @@ static int compile(struct glob *glob, const char *pattern, size_t len)
 struct glob *glob_new(const char *pattern, size_t len, bool ignore_case, struct error *err)
 {
 	if (len == 0 || len > GLOB_BYTES_MAX) {
-		error_set(err, ERROR_USAGE, "pattern is empty or longer than %d bytes", GLOB_BYTES_MAX);
+		error_set(err, ERROR_USAGE, "pattern is empty or longer than %d bytes",
+			  GLOB_BYTES_MAX);
 		return NULL;
 	}
 	AUTO_GLOB struct glob *glob = mem_calloc(1, sizeof(*glob));
@@ -160,7 +167,8 @@ struct glob *glob_new(const char *pattern, size_t len, bool ignore_case, struct 
 	}
 	glob->tokens = mem_calloc(len, sizeof(*glob->tokens));
 	if (compile(glob, pattern, len) < 0) {
-		error_set(err, ERROR_USAGE, "pattern '%.*s': '[' without ']'", (int)len, pattern);
+		error_set(err, ERROR_USAGE, "pattern '%.*s': '[' without ']'", (int)len,
+			  pattern);
 		return NULL;
 	}
 	glob->now = mem_calloc(glob->len + 1, 1);
@@ -200,7 +208,8 @@ static bool set_match(const struct glob *glob, const struct token *token, unsign
 	if (set_has(token, c))
 		return true;
 	return glob->ignore_case &&
-	       (set_has(token, lower(c)) || (c >= 'a' && c <= 'z' && set_has(token, (unsigned char)(c - 'a' + 'A'))));
+	       (set_has(token, lower(c)) ||
+		(c >= 'a' && c <= 'z' && set_has(token, (unsigned char)(c - 'a' + 'A'))));
 }
 
 /* What one byte does to one state. */

@@ -36,9 +36,10 @@ int layer_boot_id(char boot[LAYER_BOOT_SIZE], struct error *err)
 	return 0;
 }
 
-/* ---- the seal ------------------------------------------------------------------------------------------- */
+/* ---- the seal ---- */
 
-/* Whether the layer at base/<tree> is whole: sealed in this boot. *there: something is at its place. */
+/* Whether the layer at base/<tree> is whole: sealed in this boot. *there: something is at
+ * its place. */
 static bool is_sealed(int base, const char *tree, const char *boot, bool *there)
 {
 	AUTO_FREE char *path = mem_printf("%s/sealed", tree);
@@ -57,8 +58,8 @@ static int seal(int dir, const struct checkout *checkout, const char *tree, cons
 		struct error *err)
 {
 	AUTO_FREE char *text =
-	    mem_printf("tree %s\nboot %s\nfiles %zu\nbytes %llu\n", tree, boot, checkout->stats.files,
-		       (unsigned long long)checkout->stats.bytes);
+	    mem_printf("tree %s\nboot %s\nfiles %zu\nbytes %llu\n", tree, boot,
+		       checkout->stats.files, (unsigned long long)checkout->stats.bytes);
 	int fd AUTO_FD = openat(dir, "sealed", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 
 	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
@@ -66,7 +67,8 @@ static int seal(int dir, const struct checkout *checkout, const char *tree, cons
 	return 0;
 }
 
-/* "In use": what agent gc looks at. It may belong to somebody else; then its own user touches it. */
+/* "In use": what agent gc looks at. It may belong to somebody else; then its own user
+ * touches it. */
 static void touch(int base, const char *tree)
 {
 	int dir AUTO_FD = fd_open_beneath(base, tree, O_RDONLY | O_DIRECTORY, 0);
@@ -75,7 +77,7 @@ static void touch(int base, const char *tree)
 		(void)futimens(dir, NULL);
 }
 
-/* ---- making one ------------------------------------------------------------------------------------------ */
+/* ---- making one ---- */
 
 /* Waits for the maker's lock. A lock dies with its process, so a wait ends. */
 static int lock_maker(int base, const char *tree, struct error *err)
@@ -89,11 +91,15 @@ static int lock_maker(int base, const char *tree, struct error *err)
 		return error_errno(err, ERROR_FAILED, errno, "lock of the base layer %s", tree);
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return error_errno(err, ERROR_FAILED, errno, "lock of the base layer %s", tree);
+			return error_errno(err, ERROR_FAILED, errno,
+					   "lock of the base layer %s", tree);
 		if (fd_now_ms() > deadline) {
-			error_set(err, ERROR_LATER, "another run has been making the base layer %s for 30 minutes",
-				  tree);
-			return error_next(err, "look at the processes named agent-test, then try again");
+			error_set(
+			    err, ERROR_LATER,
+			    "another run has been making the base layer %s for 30 minutes",
+			    tree);
+			return error_next(
+			    err, "look at the processes named agent-test, then try again");
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -136,11 +142,13 @@ static int make_temporary(int base, const char *tree, char name[96], struct erro
 static int fill(struct checkout *checkout, int base, const char *name, const char *tree,
 		const char *boot, struct error *err)
 {
-	int dir AUTO_FD = fd_open_beneath(base, name, O_RDONLY | O_DIRECTORY, 0), files AUTO_FD = -1;
+	int dir AUTO_FD = fd_open_beneath(base, name, O_RDONLY | O_DIRECTORY, 0),
+		files AUTO_FD = -1;
 
 	if (dir < 0 || mkdirat(dir, "tree", 0755) < 0 ||
 	    (files = openat(dir, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "making a base layer in the store");
+		return error_errno(err, ERROR_FAILED, errno,
+				   "making a base layer in the store");
 	int rc = checkout_tree(checkout, tree, files, err);
 	return rc < 0 ? rc : seal(dir, checkout, tree, boot, err);
 }
@@ -151,7 +159,8 @@ static int install(int base, const char *name, const char *tree, bool there, str
 	AUTO_FREE char *old = mem_printf(".tmp-%s-old-%ld", tree, (long)getpid());
 
 	if (there && renameat(base, tree, base, old) < 0 && errno != ENOENT)
-		return error_errno(err, ERROR_FAILED, errno, "replacing the base layer %s", tree);
+		return error_errno(err, ERROR_FAILED, errno, "replacing the base layer %s",
+				   tree);
 	if (renameat(base, name, base, tree) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "keeping the base layer %s", tree);
 	if (there)
@@ -181,7 +190,8 @@ int layer_base(struct checkout *checkout, const char *store, const char *tree, c
 	       bool *made, struct error *err)
 {
 	AUTO_FREE char *path = mem_printf("%s/base", store);
-	int base AUTO_FD = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock AUTO_FD = -1;
+	int base AUTO_FD = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		 lock AUTO_FD = -1;
 	bool there, fresh = false;
 	int rc = 0;
 
@@ -205,10 +215,10 @@ int layer_base(struct checkout *checkout, const char *store, const char *tree, c
 	return 0;
 }
 
-/* ---- the apply layer --------------------------------------------------------------------------------------- */
+/* ---- the apply layer ---- */
 
-int layer_apply(struct checkout *checkout, const char *base, const char *tree, const char *scratch,
-		const char *name, bool *whole, struct error *err)
+int layer_apply(struct checkout *checkout, const char *base, const char *tree,
+		const char *scratch, const char *name, bool *whole, struct error *err)
 {
 	int parent AUTO_FD = open(scratch, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int dir AUTO_FD = -1;

@@ -13,7 +13,7 @@
 
 #define GROUP_MAX 80 /* bytes of a bracketed directive */
 
-/* ---- characters ------------------------------------------------------------------------------------------ */
+/* ---- characters ---- */
 
 /* Copies text without what may not be shown; line ends become LF, tabs blanks. */
 static void clean(const char *text, struct strbuf *out)
@@ -29,7 +29,8 @@ static void clean(const char *text, struct strbuf *out)
 		}
 		if (code == '\n' || (code == '\r' && text[pos + 1] != '\n'))
 			strbuf_addc(out, '\n');
-		else if (code == '\t' || code == 0xA0 || (code >= 0x2000 && code <= 0x200A) || code == 0x3000)
+		else if (code == '\t' || code == 0xA0 || (code >= 0x2000 && code <= 0x200A) ||
+			 code == 0x3000)
 			strbuf_addc(out, ' ');
 		else if (!text_is_unsafe(code))
 			strbuf_add(out, text + pos, step);
@@ -56,18 +57,20 @@ static void cut(struct strbuf *text, size_t at, size_t len)
 	text->len -= len;
 }
 
-/* ---- directives to CI services ---------------------------------------------------------------------------- */
+/* ---- directives to CI services ---- */
 
 /* Whether the inside of a pair of brackets tells a service to do or leave something. */
 static bool is_directive(const char *text, size_t len)
 {
-	static const char *const verbs[] = {"skip", "no", "only", "run", "force", "nobuild", "skipci", "noci"};
+	static const char *const verbs[] = {"skip",  "no",	"only",	  "run",
+					    "force", "nobuild", "skipci", "noci"};
 	static const char *const nouns[] = {
-	    "ci",      "cd",	  "action",   "actions",  "travis",   "build",	  "builds",
-	    "deploy",  "test",	  "tests",    "appveyor", "circleci", "netlify",  "vercel",
-	    "github",  "gitlab",  "azure",    "azp",	  "pipeline", "pipelines", "azurepipelines",
-	    "workflow", "workflows", "drone", "buildkite", "semaphore", "codeship", "cloudbuild",
-	    "release", "wercker", "bitrise",  "checks",	  "check",    "cirrus",   "woodpecker"};
+	    "ci",	 "cd",	      "action",		"actions",    "travis",	   "build",
+	    "builds",	 "deploy",    "test",		"tests",      "appveyor",  "circleci",
+	    "netlify",	 "vercel",    "github",		"gitlab",     "azure",	   "azp",
+	    "pipeline",	 "pipelines", "azurepipelines", "workflow",   "workflows", "drone",
+	    "buildkite", "semaphore", "codeship",	"cloudbuild", "release",   "wercker",
+	    "bitrise",	 "checks",    "check",		"cirrus",     "woodpecker"};
 	bool verb = false, noun = false;
 	size_t words = 0;
 
@@ -77,8 +80,10 @@ static bool is_directive(const char *text, size_t len)
 			pos++;
 		if (pos > start) {
 			words++;
-			verb = verb || in_list(text + start, pos - start, verbs, ARRAY_LEN(verbs));
-			noun = noun || in_list(text + start, pos - start, nouns, ARRAY_LEN(nouns)) ||
+			verb =
+			    verb || in_list(text + start, pos - start, verbs, ARRAY_LEN(verbs));
+			noun = noun ||
+			       in_list(text + start, pos - start, nouns, ARRAY_LEN(nouns)) ||
 			       same_word(text + start, pos - start, "skipci") ||
 			       same_word(text + start, pos - start, "noci");
 		}
@@ -87,8 +92,8 @@ static bool is_directive(const char *text, size_t len)
 	}
 	/* "[ci]" alone, "[ci full]" and the like speak to a service too */
 	return words > 0 && words <= 6 &&
-	       ((verb && noun) || same_word(text, len, "ci") || strncasecmp(text, "ci ", 3) == 0 ||
-		strncasecmp(text, "ci-", 3) == 0);
+	       ((verb && noun) || same_word(text, len, "ci") ||
+		strncasecmp(text, "ci ", 3) == 0 || strncasecmp(text, "ci-", 3) == 0);
 }
 
 /* Takes out one directive; false when there is none. */
@@ -118,14 +123,16 @@ static void drop_directives(struct strbuf *text)
 		continue;
 }
 
-/* ---- trailers and the like ---------------------------------------------------------------------------------- */
+/* ---- trailers and the like ---- */
 
-/* Length of the key of a trailer-shaped line ("Key: value", "Key : value"), 0 when it is none. */
+/* Length of the key of a trailer-shaped line ("Key: value", "Key : value"), 0 when it is
+ * none. */
 static size_t trailer_key(const char *line, size_t len)
 {
 	size_t key = 0, colon;
 
-	while (key < len && (isalnum((unsigned char)line[key]) || line[key] == '-' || line[key] == '_'))
+	while (key < len &&
+	       (isalnum((unsigned char)line[key]) || line[key] == '-' || line[key] == '_'))
 		key++;
 	colon = key;
 	while (colon < len && line[colon] == ' ')
@@ -140,12 +147,14 @@ static size_t trailer_key(const char *line, size_t len)
 /* Keys that somebody acts upon: such a line goes; another ("Note: …") is only bent. */
 static bool is_acted_upon(const char *key, size_t len)
 {
-	static const char *const keys[] = {"issue", "issues", "fixes", "fix",  "closes", "close", "resolves",
-					   "resolve", "bug", "cc",	 "link", "ref",	   "refs",  "acked",
-					   "reported", "reviewed", "tested", "merge", "changelog", "release",
-					   "depends", "related", "ticket", "from", "author", "date", "subject"};
+	static const char *const keys[] = {
+	    "issue",	"issues",   "fixes",  "fix",	"closes",    "close",	"resolves",
+	    "resolve",	"bug",	    "cc",     "link",	"ref",	     "refs",	"acked",
+	    "reported", "reviewed", "tested", "merge",	"changelog", "release", "depends",
+	    "related",	"ticket",   "from",   "author", "date",	     "subject"};
 
-	return memchr(key, '-', len) || memchr(key, '_', len) || in_list(key, len, keys, ARRAY_LEN(keys));
+	return memchr(key, '-', len) || memchr(key, '_', len) ||
+	       in_list(key, len, keys, ARRAY_LEN(keys));
 }
 
 /* Appends one line of the body as it may stand there; may append nothing. */
@@ -164,8 +173,8 @@ static void add_body_line(const char *line, size_t len, struct strbuf *out)
 	if (strncmp(line + skip, "(cherry picked", 14) == 0)
 		return;
 	/* git am and mail tools take these for the end of the message */
-	if (strncmp(line, "---", 3) == 0 || strncmp(line, "diff -", 6) == 0 || strncmp(line, "Index: ", 7) == 0 ||
-	    strncmp(line, "From ", 5) == 0)
+	if (strncmp(line, "---", 3) == 0 || strncmp(line, "diff -", 6) == 0 ||
+	    strncmp(line, "Index: ", 7) == 0 || strncmp(line, "From ", 5) == 0)
 		strbuf_adds(out, "  ");
 	if (key) {
 		const char *colon = memchr(line, ':', len);
@@ -178,7 +187,7 @@ static void add_body_line(const char *line, size_t len, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-/* ---- issues and people -------------------------------------------------------------------------------------- */
+/* ---- issues and people ---- */
 
 static bool is_word_byte(char c)
 {
@@ -198,20 +207,24 @@ static bool names_issue(const char *text)
 		text += strspn(text, " \n");
 	}
 	bool number = (*text == '#' || *text == '!') && isdigit((unsigned char)text[1]);
-	size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./");
+	size_t name =
+	    strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./");
 	return number || strncasecmp(text, "gh-", 3) == 0 ||
-	       strncasecmp(text, "http", 4) == 0 || (name && (text[name] == '#' || text[name] == '!')) ||
+	       strncasecmp(text, "http", 4) == 0 ||
+	       (name && (text[name] == '#' || text[name] == '!')) ||
 	       (name > 2 && memchr(text, '-', name) && isupper((unsigned char)text[0]) &&
 		isdigit((unsigned char)text[name - 1]));
 }
 
-/* "Fixes #12" would close issue 12 when it lands on the default branch: "About #12" does not. */
+/* "Fixes #12" would close issue 12 when it lands on the default branch: "About #12" does
+ * not. */
 static void defuse_closing(const struct strbuf *in, struct strbuf *out)
 {
 	static const char *const words[] = {
-	    "fix",     "fixes",	   "fixed",	  "fixing",	 "close",     "closes",	    "closed",
-	    "closing", "resolve",  "resolves",	  "resolved",	 "resolving", "implement",  "implements",
-	    "implemented", "implementing", "complete", "completes", "completed"};
+	    "fix",	    "fixes",	 "fixed",     "fixing",	    "close",
+	    "closes",	    "closed",	 "closing",   "resolve",    "resolves",
+	    "resolved",	    "resolving", "implement", "implements", "implemented",
+	    "implementing", "complete",	 "completes", "completed"};
 
 	for (size_t pos = 0; pos < in->len;) {
 		size_t end = pos;
@@ -221,8 +234,10 @@ static void defuse_closing(const struct strbuf *in, struct strbuf *out)
 			strbuf_addc(out, in->data[pos++]);
 			continue;
 		}
-		if (in_list(in->data + pos, end - pos, words, ARRAY_LEN(words)) && names_issue(in->data + end)) {
-			strbuf_adds(out, isupper((unsigned char)in->data[pos]) ? "About" : "about");
+		if (in_list(in->data + pos, end - pos, words, ARRAY_LEN(words)) &&
+		    names_issue(in->data + end)) {
+			strbuf_adds(out,
+				    isupper((unsigned char)in->data[pos]) ? "About" : "about");
 			while (end < in->len && (in->data[end] == ':' || in->data[end] == ' '))
 				end++;
 			strbuf_addc(out, ' ');
@@ -233,8 +248,8 @@ static void defuse_closing(const struct strbuf *in, struct strbuf *out)
 	}
 }
 
-/* "@name" calls a person or a team, "#close" is a command of issue trackers: a blank or nothing in
- * between takes the meaning away and leaves the text readable. */
+/* "@name" calls a person or a team, "#close" is a command of issue trackers: a blank or
+ * nothing in between takes the meaning away and leaves the text readable. */
 static void defuse_mentions(const struct strbuf *in, struct strbuf *out)
 {
 	for (size_t pos = 0; pos < in->len; pos++) {
@@ -264,7 +279,7 @@ static void defuse(struct strbuf *text)
 	*text = done;
 }
 
-/* ---- subject ------------------------------------------------------------------------------------------------ */
+/* ---- subject ---- */
 
 /* The first line of text that says something, on one line with single blanks. */
 static void first_line(const struct strbuf *text, struct strbuf *out)
@@ -320,11 +335,13 @@ static bool make_subject(const char *title, struct strbuf *out)
 	while (text.data[skip] == '#' || text.data[skip] == ' ' || text.data[skip] == '-')
 		skip++;
 	key = trailer_key(text.data + skip, text.len - skip);
-	if (key && (memchr(text.data + skip, '-', key) || same_word(text.data + skip, key, "skip"))) {
+	if (key &&
+	    (memchr(text.data + skip, '-', key) || same_word(text.data + skip, key, "skip"))) {
 		skip += key;
 		skip += strspn(text.data + skip, " :");
 	}
-	while (strncasecmp(text.data + skip, "fixup!", 6) == 0 || strncasecmp(text.data + skip, "squash!", 7) == 0 ||
+	while (strncasecmp(text.data + skip, "fixup!", 6) == 0 ||
+	       strncasecmp(text.data + skip, "squash!", 7) == 0 ||
 	       strncasecmp(text.data + skip, "amend!", 6) == 0) {
 		skip += strcspn(text.data + skip, "!") + 1;
 		skip += strspn(text.data + skip, " ");
@@ -336,7 +353,7 @@ static bool make_subject(const char *title, struct strbuf *out)
 	return strspn(line.data, " .,:;-_#*`'\"!?()[]{}") < line.len;
 }
 
-/* ---- body and trailers -------------------------------------------------------------------------------------- */
+/* ---- body and trailers ---- */
 
 /* The lines that may stand in a body, without blank ones at either end or two in a row. */
 static void filter_lines(const struct strbuf *text, struct strbuf *out)
@@ -393,7 +410,8 @@ static int add_trailer(const char *trailer, struct strbuf *out, struct error *er
 	size_t key = trailer_key(trailer, strlen(trailer));
 
 	if (!key || trailer[key] != ':')
-		return error_set(err, ERROR_USAGE, "trailer '%.60s' is not \"Key: value\"", trailer);
+		return error_set(err, ERROR_USAGE, "trailer '%.60s' is not \"Key: value\"",
+				 trailer);
 	strbuf_init(&text, MESSAGE_TRAILER_MAX);
 	clean(trailer, &text);
 	if (text.full) { /* cut: not within a character */

@@ -9,40 +9,40 @@
 #include "pipeline/base/text.h"
 
 /*
- * Runs of characters that compatibility normalisation (NFKC) or a case fold turns into the letters
- * g, i, t and the rest of ASCII: the ones from which ".git" could be spelled. first..last map to
- * ascii, ascii+1, …; with step 0 all of them to ascii.
+ * Runs of characters that compatibility normalisation (NFKC) or a case fold turns into the
+ * letters g, i, t and the rest of ASCII: the ones from which ".git" could be spelled.
+ * first..last map to ascii, ascii+1, …; with step 0 all of them to ascii.
  */
 static const struct {
 	unsigned first, last;
 	char ascii;
 	char step;
 } lookalikes[] = {
-    {0xFF01, 0xFF5E, '!', 1},   /* full-width forms */
-    {0x24B6, 0x24CF, 'a', 1},   /* circled capitals */
-    {0x24D0, 0x24E9, 'a', 1},   /* circled small letters */
-    {0x0130, 0x0131, 'i', 0},   /* dotted capital, dotless small i */
-    {0x1D62, 0x1D62, 'i', 0},   /* subscript i */
-    {0x2071, 0x2071, 'i', 0},   /* superscript i */
-    {0x2139, 0x2139, 'i', 0},   /* information source */
-    {0x2148, 0x2148, 'i', 0},   /* double-struck italic i */
-    {0x2110, 0x2111, 'i', 0},   /* script, black-letter I */
-    {0x2160, 0x2160, 'i', 0},   /* roman numeral one */
-    {0x2170, 0x2170, 'i', 0},   /* small roman numeral one */
-    {0x1DA6, 0x1DA6, 'i', 0},   /* modifier small capital I */
-    {0x1D35, 0x1D35, 'i', 0},   /* modifier capital I */
-    {0x210A, 0x210A, 'g', 0},   /* script small g */
-    {0x1D4D, 0x1D4D, 'g', 0},   /* modifier small g */
-    {0x1D33, 0x1D33, 'g', 0},   /* modifier capital G */
-    {0x0261, 0x0261, 'g', 0},   /* script g of phonetics */
-    {0x1DA2, 0x1DA2, 'g', 0},   /* modifier script g */
-    {0x1D57, 0x1D57, 't', 0},   /* modifier small t */
-    {0x1D40, 0x1D40, 't', 0},   /* modifier capital T */
-    {0x209C, 0x209C, 't', 0},   /* subscript t */
-    {0x2024, 0x2024, '.', 0},   /* one dot leader */
-    {0xFE52, 0xFE52, '.', 0},   /* small full stop */
-    {0x3002, 0x3002, '.', 0},   /* ideographic full stop */
-    {0xFF61, 0xFF61, '.', 0},   /* half-width ideographic full stop */
+    {0xFF01, 0xFF5E, '!', 1}, /* full-width forms */
+    {0x24B6, 0x24CF, 'a', 1}, /* circled capitals */
+    {0x24D0, 0x24E9, 'a', 1}, /* circled small letters */
+    {0x0130, 0x0131, 'i', 0}, /* dotted capital, dotless small i */
+    {0x1D62, 0x1D62, 'i', 0}, /* subscript i */
+    {0x2071, 0x2071, 'i', 0}, /* superscript i */
+    {0x2139, 0x2139, 'i', 0}, /* information source */
+    {0x2148, 0x2148, 'i', 0}, /* double-struck italic i */
+    {0x2110, 0x2111, 'i', 0}, /* script, black-letter I */
+    {0x2160, 0x2160, 'i', 0}, /* roman numeral one */
+    {0x2170, 0x2170, 'i', 0}, /* small roman numeral one */
+    {0x1DA6, 0x1DA6, 'i', 0}, /* modifier small capital I */
+    {0x1D35, 0x1D35, 'i', 0}, /* modifier capital I */
+    {0x210A, 0x210A, 'g', 0}, /* script small g */
+    {0x1D4D, 0x1D4D, 'g', 0}, /* modifier small g */
+    {0x1D33, 0x1D33, 'g', 0}, /* modifier capital G */
+    {0x0261, 0x0261, 'g', 0}, /* script g of phonetics */
+    {0x1DA2, 0x1DA2, 'g', 0}, /* modifier script g */
+    {0x1D57, 0x1D57, 't', 0}, /* modifier small t */
+    {0x1D40, 0x1D40, 't', 0}, /* modifier capital T */
+    {0x209C, 0x209C, 't', 0}, /* subscript t */
+    {0x2024, 0x2024, '.', 0}, /* one dot leader */
+    {0xFE52, 0xFE52, '.', 0}, /* small full stop */
+    {0x3002, 0x3002, '.', 0}, /* ideographic full stop */
+    {0xFF61, 0xFF61, '.', 0}, /* half-width ideographic full stop */
 };
 
 /* Code points that HFS+ leaves out when it compares names, and others without a shape. */
@@ -55,13 +55,14 @@ static bool is_ignorable(unsigned code)
 	       (code >= 0xE0000 && code <= 0xE0FFF);
 }
 
-/* The ASCII character that a code point may be taken for, lower case; 0 to leave it out; '?' for
- * anything else. */
+/* The ASCII character that a code point may be taken for, lower case; 0 to leave it out; '?'
+ * for anything else. */
 static char fold(unsigned code)
 {
 	if (is_ignorable(code))
 		return 0;
-	/* mathematical letters: alphabets of 26 capitals and 26 small letters, one after the other */
+	/* mathematical letters: alphabets of 26 capitals and 26 small letters, one after
+	 * the other */
 	if (code >= 0x1D400 && code <= 0x1D6A3)
 		return (char)('a' + (code - 0x1D400) % 26);
 	for (size_t i = 0; i < ARRAY_LEN(lookalikes); i++)

@@ -23,7 +23,7 @@
 #define CONFIG_FILE_MAX (4u << 20)
 #define SYMREF_DEPTH 5
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static const char *top_dir(const struct gitops_paths *paths)
 {
@@ -39,7 +39,8 @@ static int open_dir(const char *path, struct error *err)
 	return fd;
 }
 
-/* A small file below dir without its trailing blanks. 0, 1 when it is not there, or ERROR_USAGE. */
+/* A small file below dir without its trailing blanks. 0, 1 when it is not there, or
+ * ERROR_USAGE. */
 static int read_small(int dir, const char *name, struct strbuf *out, struct error *err)
 {
 	int fd AUTO_FD = fd_open_beneath(dir, name, O_RDONLY, 0);
@@ -48,21 +49,24 @@ static int read_small(int dir, const char *name, struct strbuf *out, struct erro
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EISDIR))
 		return 1;
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, ERROR_USAGE, errno, "reading %s of the repository", name);
+		return error_errno(err, ERROR_USAGE, errno, "reading %s of the repository",
+				   name);
 	if (S_ISDIR(st.st_mode)) /* refs/heads/a while refs/heads/a/b exists */
 		return 1;
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_USAGE, "%s of the repository is not a file", name);
 	if (fd_read_all(fd, out) < 0)
-		return error_errno(err, ERROR_USAGE, errno, "reading %s of the repository", name);
+		return error_errno(err, ERROR_USAGE, errno, "reading %s of the repository",
+				   name);
 	while (out->len && isspace((unsigned char)out->data[out->len - 1]))
 		out->data[--out->len] = '\0';
 	return 0;
 }
 
-/* ---- refs -------------------------------------------------------------------------------------------------- */
+/* ---- refs ---- */
 
-/* Looks name up in packed-refs: lines "<oid> <name>", comments '#', peeled values '^'. 0 or 1. */
+/* Looks name up in packed-refs: lines "<oid> <name>", comments '#', peeled values '^'. 0 or
+ * 1. */
 static int find_packed(int dir, const char *name, char oid[GITOPS_OID_SIZE], struct error *err)
 {
 	int fd AUTO_FD = fd_open_beneath(dir, "packed-refs", O_RDONLY, 0);
@@ -73,13 +77,15 @@ static int find_packed(int dir, const char *name, char oid[GITOPS_OID_SIZE], str
 	if (fd < 0 && errno == ENOENT)
 		return 1;
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, ERROR_USAGE, errno, "reading packed-refs of the repository");
+		return error_errno(err, ERROR_USAGE, errno,
+				   "reading packed-refs of the repository");
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		return 1;
 	size_t size = (size_t)st.st_size;
 	char *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
-		return error_errno(err, ERROR_USAGE, errno, "reading packed-refs of the repository");
+		return error_errno(err, ERROR_USAGE, errno,
+				   "reading packed-refs of the repository");
 	/* " refs/heads/x" between an object id and the line's end */
 	AUTO_FREE char *needle = mem_printf(" %s", name);
 	for (size_t pos = 0; found == 1 && pos < size;) {
@@ -88,14 +94,15 @@ static int find_packed(int dir, const char *name, char oid[GITOPS_OID_SIZE], str
 			break;
 		size_t at = (size_t)(hit - data), end = at + 1 + name_len;
 		size_t oid_len = GITOPS_OID_SIZE - 1;
-		bool whole = (end == size || data[end] == '\n' || data[end] == '\r') && at >= oid_len &&
-			     (at == oid_len || data[at - oid_len - 1] == '\n');
+		bool whole = (end == size || data[end] == '\n' || data[end] == '\r') &&
+			     at >= oid_len && (at == oid_len || data[at - oid_len - 1] == '\n');
 		if (whole) {
 			memcpy(oid, data + at - oid_len, oid_len);
 			oid[oid_len] = '\0';
 			found = text_is_hex(oid, oid_len)
 				    ? 0
-				    : error_set(err, ERROR_USAGE, "packed-refs: malformed entry of %s", name);
+				    : error_set(err, ERROR_USAGE,
+						"packed-refs: malformed entry of %s", name);
 		}
 		pos = at + 1;
 	}
@@ -103,12 +110,14 @@ static int find_packed(int dir, const char *name, char oid[GITOPS_OID_SIZE], str
 	return found;
 }
 
-/* One step: the file of a ref, or its packed value. 0 with either oid or target set; 1 not there. */
+/* One step: the file of a ref, or its packed value. 0 with either oid or target set; 1 not
+ * there. */
 static int read_ref(int dir, int common, const char *name, char oid[GITOPS_OID_SIZE],
 		    char target[REF_NAME_SIZE], struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	bool own = strncmp(name, "refs/", 5) != 0; /* HEAD and the like belong to the work tree */
+	bool own =
+	    strncmp(name, "refs/", 5) != 0; /* HEAD and the like belong to the work tree */
 
 	strbuf_init(&text, REF_FILE_MAX);
 	int rc = read_small(own ? dir : common, name, &text, err);
@@ -119,7 +128,8 @@ static int read_ref(int dir, int common, const char *name, char oid[GITOPS_OID_S
 	if (strncmp(text.data, "ref:", 4) == 0) {
 		const char *to = text.data + 4 + strspn(text.data + 4, " \t");
 		if (strlen(to) >= REF_NAME_SIZE || !git_reference_is_valid_name(to))
-			return error_set(err, ERROR_USAGE, "%s of the repository names no valid ref", name);
+			return error_set(err, ERROR_USAGE,
+					 "%s of the repository names no valid ref", name);
 		snprintf(target, REF_NAME_SIZE, "%s", to);
 		return 0;
 	}
@@ -131,8 +141,10 @@ static int read_ref(int dir, int common, const char *name, char oid[GITOPS_OID_S
 	return 0;
 }
 
-/* Follows symbolic refs. 0, 1 when the last name is not there (value->name says which), or an error. */
-static int follow(int dir, int common, const char *name, struct ref_value *value, struct error *err)
+/* Follows symbolic refs. 0, 1 when the last name is not there (value->name says which), or
+ * an error. */
+static int follow(int dir, int common, const char *name, struct ref_value *value,
+		  struct error *err)
 {
 	snprintf(value->name, sizeof(value->name), "%s", name);
 	for (int depth = 0; depth <= SYMREF_DEPTH; depth++) {
@@ -150,14 +162,16 @@ static int follow(int dir, int common, const char *name, struct ref_value *value
 
 static int unborn(struct error *err, const char *branch)
 {
-	error_set(err, ERROR_USAGE, "the repository has no commit yet (%s does not exist)", branch);
+	error_set(err, ERROR_USAGE, "the repository has no commit yet (%s does not exist)",
+		  branch);
 	return error_next(err, "commit something first: the change is made on top of a commit");
 }
 
 static int resolve_in(int dir, int common, const char *rev, struct ref_value *value,
 		      struct error *err)
 {
-	static const char *const places[] = {"%s", "refs/heads/%s", "refs/tags/%s", "refs/remotes/%s"};
+	static const char *const places[] = {"%s", "refs/heads/%s", "refs/tags/%s",
+					     "refs/remotes/%s"};
 	int rc;
 
 	if (strcmp(rev, "HEAD") == 0) {
@@ -171,7 +185,8 @@ static int resolve_in(int dir, int common, const char *rev, struct ref_value *va
 	for (size_t i = strncmp(rev, "refs/", 5) ? 1 : 0; i < ARRAY_LEN(places); i++) {
 		char name[REF_NAME_SIZE];
 		const char *percent = strchr(places[i], '%');
-		snprintf(name, sizeof(name), "%.*s%s", (int)(percent - places[i]), places[i], rev);
+		snprintf(name, sizeof(name), "%.*s%s", (int)(percent - places[i]), places[i],
+			 rev);
 		if (!git_reference_is_valid_name(name))
 			continue;
 		if ((rc = follow(dir, common, name, value, err)) != 1)
@@ -196,7 +211,7 @@ int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_v
 	return resolve_in(dir, common, rev, value, err);
 }
 
-/* ---- format ------------------------------------------------------------------------------------------------ */
+/* ---- format ---- */
 
 /* What of a configuration matters for reading objects and refs. */
 struct format_facts {
@@ -209,13 +224,15 @@ struct format_facts {
 static void note_key(struct format_facts *facts, const char *section, const char *key,
 		     const char *value)
 {
-	static const char *const harmless[] = {"noop", "noop-v1", "preciousobjects", "worktreeconfig",
-					       "relativeworktrees", "compatobjectformat"};
+	static const char *const harmless[] = {
+	    "noop",	      "noop-v1",	   "preciousobjects",
+	    "worktreeconfig", "relativeworktrees", "compatobjectformat"};
 
 	if (strcmp(section, "core") == 0 && strcmp(key, "repositoryformatversion") == 0)
 		facts->version = strtol(value, NULL, 10);
 	if (strncmp(section, "remote", 6) == 0 &&
-	    ((strcmp(key, "promisor") == 0 && strcasecmp(value, "false") != 0 && strcmp(value, "0") != 0) ||
+	    ((strcmp(key, "promisor") == 0 && strcasecmp(value, "false") != 0 &&
+	      strcmp(value, "0") != 0) ||
 	     strcmp(key, "partialclonefilter") == 0))
 		facts->partial = true;
 	if (strcmp(section, "extensions") != 0)
@@ -244,7 +261,8 @@ static void read_section(const char *text, char *section, size_t size)
 	section[used] = '\0';
 }
 
-/* "key = value  # comment" at text. Quotes go; escapes do not matter for the values looked for. */
+/* "key = value # comment" at text. Quotes go; escapes do not matter for the values looked
+ * for. */
 static void read_key(const char *text, const char *section, struct format_facts *facts)
 {
 	char key[64], value[64];
@@ -295,24 +313,31 @@ static void read_format(char *config, struct format_facts *facts)
 static int judge_format(const struct format_facts *facts, struct error *err)
 {
 	if (facts->object_format[0] && strcmp(facts->object_format, "sha1") != 0) {
-		error_set(err, ERROR_USAGE, "the repository uses %s object ids; only SHA-1 repositories can be read",
-			  facts->object_format);
+		error_set(
+		    err, ERROR_USAGE,
+		    "the repository uses %s object ids; only SHA-1 repositories can be read",
+		    facts->object_format);
 		return error_next(err, "work in a SHA-1 clone: git init --object-format=sha1");
 	}
 	if (facts->ref_storage[0] && strcmp(facts->ref_storage, "files") != 0) {
-		error_set(err, ERROR_USAGE, "the repository keeps its refs as %s; only files can be read",
+		error_set(err, ERROR_USAGE,
+			  "the repository keeps its refs as %s; only files can be read",
 			  facts->ref_storage);
 		return error_next(err, "git refs migrate --ref-format=files");
 	}
 	if (facts->partial) {
-		error_set(err, ERROR_USAGE, "the repository is a partial clone: objects may be missing");
-		return error_next(err, "make a full clone, or: git fetch --refetch --no-filter");
+		error_set(err, ERROR_USAGE,
+			  "the repository is a partial clone: objects may be missing");
+		return error_next(err,
+				  "make a full clone, or: git fetch --refetch --no-filter");
 	}
 	if (facts->version > 1)
-		return error_set(err, ERROR_USAGE, "the repository has format version %ld; 0 and 1 can be read",
+		return error_set(err, ERROR_USAGE,
+				 "the repository has format version %ld; 0 and 1 can be read",
 				 facts->version);
 	if (facts->version == 1 && facts->unknown[0])
-		return error_set(err, ERROR_USAGE, "the repository uses the unknown extension '%s'",
+		return error_set(err, ERROR_USAGE,
+				 "the repository uses the unknown extension '%s'",
 				 facts->unknown);
 	return 0;
 }

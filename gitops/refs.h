@@ -1,7 +1,8 @@
 /*
- * Reading refs and the repository's format straight from the files of a git directory, so that
- * nothing in its configuration has a say (not even an include that cannot be read).
- * Formats: gitrepository-layout(5), git-pack-refs(1), git-config(1), Documentation/technical/repository-version.
+ * Reading refs and the repository's format straight from the files of a git directory, so
+ * that nothing in its configuration has a say (not even an include that cannot be read).
+ * Formats: gitrepository-layout(5), git-pack-refs(1), git-config(1),
+ * Documentation/technical/repository-version.
  */
 #ifndef GITOPS_REFS_H
 #define GITOPS_REFS_H
@@ -15,13 +16,15 @@ struct error;
 #define REF_NAME_SIZE 1024
 
 struct ref_value {
-	char oid[GITOPS_OID_SIZE];  /* what it points at; may be an annotated tag */
-	char name[REF_NAME_SIZE];   /* the full name of the ref that held it; "" for a detached HEAD or an id */
+	char oid[GITOPS_OID_SIZE]; /* what it points at; may be an annotated tag */
+	char name[REF_NAME_SIZE];  /* the full name of the ref that held it; "" for a detached
+				      HEAD or an id */
 };
 
 /*
- * Resolves "HEAD", a full ref name, a branch or tag name, or 40 hex digits. 0; ERROR_USAGE when there is
- * no such ref, it is malformed, or HEAD names a branch without a commit ("no commit yet").
+ * Resolves "HEAD", a full ref name, a branch or tag name, or 40 hex digits. 0; ERROR_USAGE
+ * when there is no such ref, it is malformed, or HEAD names a branch without a commit ("no
+ * commit yet").
  */
 int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_value *value,
 		 struct error *err);
@@ -31,8 +34,8 @@ struct repo_format {
 };
 
 /*
- * Whether we can read this repository. ERROR_USAGE with the remedy for another object format (SHA-256),
- * another ref format (reftable), a partial clone or an unknown extension.
+ * Whether we can read this repository. ERROR_USAGE with the remedy for another object format
+ * (SHA-256), another ref format (reftable), a partial clone or an unknown extension.
  */
 int refs_check_format(const struct gitops_paths *paths, struct repo_format *format,
 		      struct error *err);

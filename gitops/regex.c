@@ -1,7 +1,7 @@
 /*
- * Thompson's construction: recursive descent writes a program of BYTE, SET, SPLIT, JUMP and assertions;
- * a search keeps the set of program positions that are alive. See Russ Cox, "Regular Expression
- * Matching Can Be Simple And Fast".
+ * Thompson's construction: recursive descent writes a program of BYTE, SET, SPLIT, JUMP and
+ * assertions; a search keeps the set of program positions that are alive. See Russ Cox,
+ * "Regular Expression Matching Can Be Simple And Fast".
  */
 #include "regex.h"
 
@@ -29,11 +29,11 @@ struct regex {
 	unsigned len, cap;
 	struct byte_set *sets; /* owned */
 	unsigned sets_len, sets_cap;
-	struct byte_set first;  /* bytes that a match can begin with */
-	bool first_any;         /* a match may be empty or begin with an assertion */
-	unsigned *now, *next;   /* owned: lists of positions */
-	unsigned *mark;         /* owned: in which step a position was added */
-	unsigned *stack;        /* owned */
+	struct byte_set first; /* bytes that a match can begin with */
+	bool first_any;	       /* a match may be empty or begin with an assertion */
+	unsigned *now, *next;  /* owned: lists of positions */
+	unsigned *mark;	       /* owned: in which step a position was added */
+	unsigned *stack;       /* owned */
 };
 
 struct parser {
@@ -58,11 +58,11 @@ static void add_range(struct byte_set *set, unsigned from, unsigned to)
 
 static int fault(struct parser *p, const char *why)
 {
-	return error_set(p->err, ERROR_USAGE, "regular expression '%.*s': %s (at byte %zu)", (int)p->len,
-			 p->text, why, p->pos + 1);
+	return error_set(p->err, ERROR_USAGE, "regular expression '%.*s': %s (at byte %zu)",
+			 (int)p->len, p->text, why, p->pos + 1);
 }
 
-/* ---- program --------------------------------------------------------------------------------------------- */
+/* ---- program ---- */
 
 static int emit(struct parser *p, enum op op, unsigned x, unsigned y)
 {
@@ -84,7 +84,8 @@ static int emit_set(struct parser *p, struct byte_set set)
 
 	if (p->ignore_case)
 		for (unsigned c = 'a'; c <= 'z'; c++)
-			if (has(&set, (unsigned char)c) || has(&set, (unsigned char)(c - 'a' + 'A'))) {
+			if (has(&set, (unsigned char)c) ||
+			    has(&set, (unsigned char)(c - 'a' + 'A'))) {
 				add_range(&set, c, c);
 				add_range(&set, c - 'a' + 'A', c - 'a' + 'A');
 			}
@@ -124,14 +125,15 @@ static int copy(struct parser *p, unsigned from, unsigned to)
 	for (unsigned i = from; i < to; i++) {
 		struct instruction ins = p->regex->code[i];
 		bool jumps = ins.op == OP_SPLIT || ins.op == OP_JUMP;
-		int rc = emit(p, ins.op, jumps ? ins.x + shift : ins.x, ins.op == OP_SPLIT ? ins.y + shift : ins.y);
+		int rc = emit(p, ins.op, jumps ? ins.x + shift : ins.x,
+			      ins.op == OP_SPLIT ? ins.y + shift : ins.y);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-/* ---- parser ------------------------------------------------------------------------------------------------ */
+/* ---- parser ---- */
 
 static bool more(const struct parser *p)
 {
@@ -200,7 +202,8 @@ static int escaped_byte(struct parser *p)
 		if (p->pos + 1 < p->len && hex_value(p->text[p->pos]) >= 0 &&
 		    hex_value(p->text[p->pos + 1]) >= 0) {
 			p->pos += 2;
-			return hex_value(p->text[p->pos - 2]) * 16 + hex_value(p->text[p->pos - 1]);
+			return hex_value(p->text[p->pos - 2]) * 16 +
+			       hex_value(p->text[p->pos - 1]);
 		}
 		return -1;
 	default:
@@ -210,7 +213,8 @@ static int escaped_byte(struct parser *p)
 	}
 }
 
-/* One end of a range in a set; a class goes straight into the set and returns 256. -1: malformed. */
+/* One end of a range in a set; a class goes straight into the set and returns 256. -1:
+ * malformed. */
 static int set_member(struct parser *p, struct byte_set *set)
 {
 	struct byte_set class = {{0}};
@@ -238,13 +242,15 @@ static int posix_class(struct parser *p, struct byte_set *set)
 	static const struct {
 		const char *name;
 		const char *ranges;
-	} classes[] = {{"[:alpha:]", "azAZ"}, {"[:digit:]", "09"},     {"[:alnum:]", "azAZ09"},
-		       {"[:lower:]", "az"},   {"[:upper:]", "AZ"},     {"[:space:]", "\t\r  "},
-		       {"[:blank:]", "\t\t  "}, {"[:xdigit:]", "09afAF"}, {"[:punct:]", "!/:@[`{~"}};
+	} classes[] = {
+	    {"[:alpha:]", "azAZ"},   {"[:digit:]", "09"},      {"[:alnum:]", "azAZ09"},
+	    {"[:lower:]", "az"},     {"[:upper:]", "AZ"},      {"[:space:]", "\t\r  "},
+	    {"[:blank:]", "\t\t  "}, {"[:xdigit:]", "09afAF"}, {"[:punct:]", "!/:@[`{~"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
 		size_t width = strlen(classes[i].name);
-		if (p->len - p->pos < width || memcmp(p->text + p->pos, classes[i].name, width) != 0)
+		if (p->len - p->pos < width ||
+		    memcmp(p->text + p->pos, classes[i].name, width) != 0)
 			continue;
 		for (const char *r = classes[i].ranges; *r; r += 2)
 			add_range(set, (unsigned char)r[0], (unsigned char)r[1]);
@@ -269,7 +275,8 @@ static int parse_set(struct parser *p)
 		if (from == 256)
 			continue;
 		int to = from;
-		if (p->pos + 1 < p->len && p->text[p->pos] == '-' && p->text[p->pos + 1] != ']') {
+		if (p->pos + 1 < p->len && p->text[p->pos] == '-' &&
+		    p->text[p->pos + 1] != ']') {
 			p->pos++;
 			to = set_member(p, &set);
 			if (to < from || to == 256)
@@ -361,8 +368,10 @@ static bool parse_counts(struct parser *p, long *least, long *most)
 	long numbers[2] = {-1, -1};
 
 	for (int i = 0; i < 2; i++) {
-		while (pos < p->len && p->text[pos] >= '0' && p->text[pos] <= '9' && numbers[i] < 10000)
-			numbers[i] = (numbers[i] < 0 ? 0 : numbers[i]) * 10 + (p->text[pos++] - '0');
+		while (pos < p->len && p->text[pos] >= '0' && p->text[pos] <= '9' &&
+		       numbers[i] < 10000)
+			numbers[i] =
+			    (numbers[i] < 0 ? 0 : numbers[i]) * 10 + (p->text[pos++] - '0');
 		if (i == 0 && (numbers[0] < 0 || pos >= p->len))
 			return false;
 		if (i == 0 && p->text[pos] != ',') {
@@ -402,7 +411,8 @@ static int repeat(struct parser *p, unsigned start, long least, long most)
 		p->regex->len = start;
 		return 0;
 	}
-	for (long i = least > 0 ? least : 1; i < most && rc == 0; i++) { /* each further one optional */
+	for (long i = least > 0 ? least : 1; i < most && rc == 0;
+	     i++) { /* each further one optional */
 		rc = emit(p, OP_SPLIT, p->regex->len + 1, p->regex->len + 1 + width);
 		if (rc == 0)
 			rc = copy(p, start, end);
@@ -457,7 +467,8 @@ static int parse_choice(struct parser *p)
 
 	while (rc == 0 && more(p) && p->text[p->pos] == '|') {
 		p->pos++;
-		/* split(left, right); left; jump(end); right. The jump's end is known afterwards. */
+		/* split(left, right); left; jump(end); right. The jump's end is known
+		 * afterwards. */
 		rc = insert(p, start, OP_SPLIT, start + 1, p->regex->len + 2);
 		unsigned jump = p->regex->len;
 		if (rc == 0)
@@ -470,7 +481,7 @@ static int parse_choice(struct parser *p)
 	return rc;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* Which bytes a match can begin with. */
 static void find_first(struct regex *regex)
@@ -504,7 +515,8 @@ struct regex *regex_new(const char *text, size_t len, bool ignore_case, struct e
 	struct parser p = {regex, text, len, 0, ignore_case, 0, err};
 
 	if (len == 0 || len > REGEX_BYTES_MAX) {
-		error_set(err, ERROR_USAGE, "regular expression is empty or longer than %d bytes",
+		error_set(err, ERROR_USAGE,
+			  "regular expression is empty or longer than %d bytes",
 			  REGEX_BYTES_MAX);
 		return NULL;
 	}
@@ -542,7 +554,7 @@ void regex_free_ptr(struct regex **regex)
 	*regex = NULL;
 }
 
-/* ---- search ------------------------------------------------------------------------------------------------------ */
+/* ---- search ---- */
 
 static bool is_word(const char *line, size_t len, size_t at)
 {
@@ -613,7 +625,8 @@ bool regex_search(struct regex *regex, const char *line, size_t len)
 		return false;
 	memset(regex->mark, 0, regex->len * sizeof(*regex->mark));
 	for (size_t at = 0; at <= len; at++) {
-		if (count == 0 && !regex->first_any) { /* nothing is under way: go on to a beginning */
+		if (count == 0 &&
+		    !regex->first_any) { /* nothing is under way: go on to a beginning */
 			while (at < len && !has(&regex->first, (unsigned char)line[at]))
 				at++;
 			if (at == len)
@@ -631,7 +644,8 @@ bool regex_search(struct regex *regex, const char *line, size_t len)
 		for (unsigned i = 0; i < count; i++) {
 			const struct instruction *ins = &regex->code[now[i]];
 			if (has(&regex->sets[ins->x], (unsigned char)line[at]) &&
-			    add_state(regex, next, &grown, now[i] + 1, stamp, line, len, at + 1))
+			    add_state(regex, next, &grown, now[i] + 1, stamp, line, len,
+				      at + 1))
 				return true;
 		}
 		unsigned *swap = now;

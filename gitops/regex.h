@@ -1,9 +1,11 @@
 /*
- * Regular expressions for searches that a model asks for. The expression is hostile, so matching is by
- * a set of states: time in proportion to text times expression, no back-references, no look-around.
+ * Regular expressions for searches that a model asks for. The expression is hostile, so
+ * matching is by a set of states: time in proportion to text times expression, no
+ * back-references, no look-around.
  *
- * Syntax, on bytes: literals, '.', [sets], ^ $ \b \B, \d \w \s and their opposites, \t \n \r \xHH, (groups),
- * (?:groups), a|b, * + ? {m} {m,} {m,n} (also with a lazy '?' behind, which changes nothing here). Pure.
+ * Syntax, on bytes: literals, '.', [sets], ^ $ \b \B, \d \w \s and their opposites, \t \n \r
+ * \xHH, (groups), (?:groups), a|b, * + ? {m} {m,} {m,n} (also with a lazy '?' behind, which
+ * changes nothing here). Pure.
  */
 #ifndef GITOPS_REGEX_H
 #define GITOPS_REGEX_H

@@ -15,8 +15,9 @@
 #include "pipeline/base/strbuf.h"
 
 struct gitops_repo {
-	git_odb *source;     /* the repository's own objects; never written through */
-	git_odb *odb;        /* what everybody uses: quarantine, then source behind a read-only backend */
+	git_odb *source; /* the repository's own objects; never written through */
+	git_odb
+	    *odb; /* what everybody uses: quarantine, then source behind a read-only backend */
 	git_repository *git; /* wraps odb: no directory, no configuration, no refs */
 };
 
@@ -34,7 +35,8 @@ int gitops_error(struct error *err, int kind, const char *format, ...)
 	va_end(args);
 	const git_error *last = git_error_last();
 	return error_set(err, (enum error_kind)kind, "%s: %s", context,
-			 last && last->message ? last->message : "unknown error of the git library");
+			 last && last->message ? last->message
+					       : "unknown error of the git library");
 }
 
 /* Empty search paths: no system, global or XDG configuration and attributes. */
@@ -57,10 +59,9 @@ int gitops_init(struct error *err)
 		return gitops_error(err, ERROR_FAILED, "starting the git library");
 	if (count > 1)
 		return 0;
-	/* Owner validation: the supervisor has looked at the owner; here the process may run as a uid
-	 * of its own that owns nothing. */
-	if (empty_search_paths() < 0 ||
-	    git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0 ||
+	/* Owner validation: the supervisor has looked at the owner; here the process may run
+	 * as a uid of its own that owns nothing. */
+	if (empty_search_paths() < 0 || git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0 ||
 	    git_libgit2_opts(GIT_OPT_ENABLE_STRICT_OBJECT_CREATION, 1) < 0 ||
 	    git_libgit2_opts(GIT_OPT_ENABLE_STRICT_HASH_VERIFICATION, 1) < 0 ||
 	    git_libgit2_opts(GIT_OPT_ENABLE_STRICT_SYMBOLIC_REF_CREATION, 1) < 0 ||
@@ -72,11 +73,11 @@ int gitops_init(struct error *err)
 	return 0;
 }
 
-/* ---- a backend that can only read ---------------------------------------------------------------- */
+/* ---- a backend that can only read ---- */
 
 struct readonly_backend {
 	git_odb_backend parent; /* first: the library sees this */
-	git_odb *source;        /* borrowed from struct gitops_repo */
+	git_odb *source;	/* borrowed from struct gitops_repo */
 };
 
 static git_odb *source_of(git_odb_backend *backend)
@@ -113,7 +114,8 @@ static int readonly_header(size_t *len, git_object_t *type, git_odb_backend *bac
 	return git_odb_read_header(len, type, source_of(backend), oid);
 }
 
-/* No refresh: asked before each write of a new object, where "not there" is the usual answer. */
+/* No refresh: asked before each write of a new object, where "not there" is the usual
+ * answer. */
 static int readonly_exists(git_odb_backend *backend, const git_oid *oid)
 {
 	return git_odb_exists_ext(source_of(backend), oid, GIT_ODB_LOOKUP_NO_REFRESH);
@@ -124,7 +126,8 @@ static void readonly_free(git_odb_backend *backend)
 	free(backend);
 }
 
-/* Without write, writestream, writepack and freshen the library has no way to change anything. */
+/* Without write, writestream, writepack and freshen the library has no way to change
+ * anything. */
 static int add_readonly(git_odb *odb, git_odb *source)
 {
 	struct readonly_backend *backend = mem_calloc(1, sizeof(*backend));
@@ -169,14 +172,17 @@ static int open_source(struct gitops_repo *repo, const struct gitops_paths *path
 	struct stat st;
 
 	if (stat(objects, &st) < 0 || !S_ISDIR(st.st_mode)) {
-		error_set(err, ERROR_USAGE, "%s: not a git repository (no objects directory)", top);
-		return error_next(err, "run it inside a git repository, or name one with --repo");
+		error_set(err, ERROR_USAGE, "%s: not a git repository (no objects directory)",
+			  top);
+		return error_next(err,
+				  "run it inside a git repository, or name one with --repo");
 	}
 	if (git_odb_open(&repo->source, objects) < 0)
 		return gitops_error(err, ERROR_USAGE, "%s", objects);
 	for (const char *const *dir = paths->alternates; dir && *dir; dir++)
 		if (git_odb_add_disk_alternate(repo->source, *dir) < 0)
-			return gitops_error(err, ERROR_USAGE, "alternate object directory %s", *dir);
+			return gitops_error(err, ERROR_USAGE, "alternate object directory %s",
+					    *dir);
 	return 0;
 }
 
@@ -214,7 +220,8 @@ int repo_open(const struct gitops_paths *paths, struct gitops_repo **out, struct
 	return 0;
 }
 
-/* A NULL-terminated array (borrowed strings) of a JSON array of strings; freed by the caller. */
+/* A NULL-terminated array (borrowed strings) of a JSON array of strings; freed by the
+ * caller. */
 static const char **string_array(const struct json *array)
 {
 	size_t count = js_len(array), used = 0;
@@ -277,12 +284,13 @@ git_odb *repo_odb(struct gitops_repo *repo)
 	return repo->odb;
 }
 
-/* ---- objects ---------------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 static int parse_oid(git_oid *id, const char *oid, struct error *err)
 {
 	if (!oid || strlen(oid) != GITOPS_OID_SIZE - 1 || git_oid_fromstr(id, oid) < 0)
-		return error_set(err, ERROR_USAGE, "malformed object id '%.64s'", oid ? oid : "");
+		return error_set(err, ERROR_USAGE, "malformed object id '%.64s'",
+				 oid ? oid : "");
 	return 0;
 }
 
@@ -290,13 +298,13 @@ static int read_failed(struct error *err, int rc, const char *oid)
 {
 	if (rc != GIT_ENOTFOUND)
 		return gitops_error(err, ERROR_FAILED, "object %s", oid);
-	error_set(err, ERROR_FAILED, "missing object %s: the repository is damaged or a partial clone",
-		  oid);
+	error_set(err, ERROR_FAILED,
+		  "missing object %s: the repository is damaged or a partial clone", oid);
 	return error_next(err, "git fsck names what is missing; a full clone has all objects");
 }
 
-int repo_header(struct gitops_repo *repo, const char *oid, enum gitops_type *type, uint64_t *size,
-		struct error *err)
+int repo_header(struct gitops_repo *repo, const char *oid, enum gitops_type *type,
+		uint64_t *size, struct error *err)
 {
 	git_oid id;
 	size_t len = 0;
@@ -349,7 +357,8 @@ int repo_blob(struct gitops_repo *repo, const char *oid, uint64_t max_bytes, str
 	rc = strbuf_add(out, git_odb_object_data(object), git_odb_object_size(object));
 	git_odb_object_free(object);
 	if (rc < 0)
-		return error_set(err, ERROR_NO, "too big: %llu bytes", (unsigned long long)size);
+		return error_set(err, ERROR_NO, "too big: %llu bytes",
+				 (unsigned long long)size);
 	return 0;
 }
 

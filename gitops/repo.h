@@ -1,14 +1,16 @@
 /*
- * Opening a git repository so that nothing outside of it and nothing in its configuration can steer
- * us, and so that nothing of it is ever written.
+ * Opening a git repository so that nothing outside of it and nothing in its configuration can
+ * steer us, and so that nothing of it is ever written.
  *
- * What the pipeline reads are objects. So a struct gitops_repo is an object database and no more: the
- * repository's object directories (with their alternates) behind a backend that can only read, and,
- * when a quarantine is given, the run's own object directory as the one place for new objects. The
- * repository's configuration, hooks, refs, index, grafts and replace refs are not looked at; even the
- * time stamps of its object files stay as they are (git "freshens" objects; this does not).
+ * What the pipeline reads are objects. So a struct gitops_repo is an object database and no
+ * more: the repository's object directories (with their alternates) behind a backend that can
+ * only read, and, when a quarantine is given, the run's own object directory as the one place
+ * for new objects. The repository's configuration, hooks, refs, index, grafts and replace
+ * refs are not looked at; even the time stamps of its object files stay as they are (git
+ * "freshens" objects; this does not).
  *
- * gitops/base.h and gitops/status.h, which must look at refs and the index, open it otherwise.
+ * gitops/base.h and gitops/status.h, which must look at refs and the index, open it
+ * otherwise.
  */
 #ifndef GITOPS_REPO_H
 #define GITOPS_REPO_H
@@ -34,10 +36,11 @@ typedef struct git_odb git_odb;
 
 /* Absolute paths. Strings are borrowed for the call. */
 struct gitops_paths {
-	const char *gitdir;            /* the git directory */
-	const char *common;            /* of a linked work tree: the main git directory; or NULL */
-	const char *const *alternates; /* further object directories; NULL-terminated; or NULL */
-	const char *quarantine;        /* where new objects go: an existing directory; NULL: none */
+	const char *gitdir; /* the git directory */
+	const char *common; /* of a linked work tree: the main git directory; or NULL */
+	const char *const
+	    *alternates;	/* further object directories; NULL-terminated; or NULL */
+	const char *quarantine; /* where new objects go: an existing directory; NULL: none */
 };
 
 /*
@@ -46,7 +49,8 @@ struct gitops_paths {
  */
 int repo_open(const struct gitops_paths *paths, struct gitops_repo **repo, struct error *err);
 
-/* The same from a job's "paths" object: repo, common, alternates and, when use_quarantine, objects. */
+/* The same from a job's "paths" object: repo, common, alternates and, when use_quarantine,
+ * objects. */
 int repo_open_job(const struct json *paths, bool use_quarantine, struct gitops_repo **repo,
 		  struct error *err);
 
@@ -57,25 +61,25 @@ void repo_close_ptr(struct gitops_repo **repo);
 enum gitops_type { GITOPS_COMMIT = 1, GITOPS_TREE = 2, GITOPS_BLOB = 3, GITOPS_TAG = 4 };
 
 /*
- * Type and size of an object without reading it. 0; ERROR_USAGE when oid is malformed; ERROR_FAILED
- * with "missing object" when it is not there (partial or damaged repository).
+ * Type and size of an object without reading it. 0; ERROR_USAGE when oid is malformed;
+ * ERROR_FAILED with "missing object" when it is not there (partial or damaged repository).
  */
-int repo_header(struct gitops_repo *repo, const char *oid, enum gitops_type *type, uint64_t *size,
-		struct error *err);
+int repo_header(struct gitops_repo *repo, const char *oid, enum gitops_type *type,
+		uint64_t *size, struct error *err);
 
 /* Whether an object is there. */
 bool repo_has(struct gitops_repo *repo, const char *oid);
 
 /*
- * Reads a whole blob, appended to out, after looking at its size. 0; ERROR_NO when it has more than
- * max_bytes or out is full; else as repo_header.
+ * Reads a whole blob, appended to out, after looking at its size. 0; ERROR_NO when it has
+ * more than max_bytes or out is full; else as repo_header.
  */
 int repo_blob(struct gitops_repo *repo, const char *oid, uint64_t max_bytes, struct strbuf *out,
 	      struct error *err);
 
 /*
- * Writes a blob into the quarantine (nothing is written when the object is there already). 0 and
- * oid, or ERROR_FAILED.
+ * Writes a blob into the quarantine (nothing is written when the object is there already). 0
+ * and oid, or ERROR_FAILED.
  */
 int repo_write_blob(struct gitops_repo *repo, const void *data, size_t len,
 		    char oid[GITOPS_OID_SIZE], struct error *err);
@@ -87,17 +91,19 @@ void repo_hash_blob(const void *data, size_t len, char oid[GITOPS_OID_SIZE]);
 int repo_commit_tree(struct gitops_repo *repo, const char *commit, char tree[GITOPS_OID_SIZE],
 		     struct error *err);
 
-/* ---- for the other files of gitops only --------------------------------------------------------- */
+/* ---- for the other files of gitops only ---- */
 
-/* Process-wide set-up of the library (search paths emptied, strictness, caps); done by repo_open too. */
+/* Process-wide set-up of the library (search paths emptied, strictness, caps); done by
+ * repo_open too. */
 int gitops_init(struct error *err);
 /* Sets err from the library's last error, behind context. Returns kind. */
 int gitops_error(struct error *err, int kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Reads an object (git_odb_read) with one check of its hash: straight from the repository when it is there, else
- * from the quarantine. The caller looked at its size before. 0 or a library error code; git_odb_object_free.
+ * Reads an object (git_odb_read) with one check of its hash: straight from the repository
+ * when it is there, else from the quarantine. The caller looked at its size before. 0 or a
+ * library error code; git_odb_object_free.
  */
 typedef struct git_odb_object git_odb_object;
 typedef struct git_oid git_oid;

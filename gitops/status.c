@@ -21,7 +21,8 @@ static void count(git_status_list *list, git_index *index, struct status_facts *
 	for (size_t i = 0; i < git_status_list_entrycount(list); i++) {
 		const git_status_entry *entry = git_status_byindex(list, i);
 		const git_diff_delta *delta = entry->index_to_workdir;
-		if (entry->status == GIT_STATUS_WT_DELETED && delta && left_out(index, delta->old_file.path))
+		if (entry->status == GIT_STATUS_WT_DELETED && delta &&
+		    left_out(index, delta->old_file.path))
 			continue;
 		if (entry->status == GIT_STATUS_CURRENT || (entry->status & GIT_STATUS_IGNORED))
 			continue;
@@ -57,8 +58,8 @@ int status_read(const char *gitdir, const char *workdir, struct status_facts *fa
 	options.show = GIT_STATUS_SHOW_INDEX_AND_WORKDIR;
 	options.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;
 	if (git_repository_open_ext(&repo, gitdir, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL) < 0 ||
-	    use_workdir(repo, workdir) < 0 ||
-	    git_repository_index(&index, repo) < 0 || git_status_list_new(&list, repo, &options) < 0)
+	    use_workdir(repo, workdir) < 0 || git_repository_index(&index, repo) < 0 ||
+	    git_status_list_new(&list, repo, &options) < 0)
 		rc = gitops_error(err, ERROR_FAILED, "state of the work tree");
 	else
 		count(list, index, facts);

@@ -35,10 +35,12 @@ static int update(struct gitops_repo *repo, git_tree *base, const struct tree_ch
 		if (!in_phase(change, phase))
 			continue;
 		bool deletion = change->new_kind == VIEW_NONE;
-		updates[used].action = deletion ? GIT_TREE_UPDATE_REMOVE : GIT_TREE_UPDATE_UPSERT;
+		updates[used].action =
+		    deletion ? GIT_TREE_UPDATE_REMOVE : GIT_TREE_UPDATE_UPSERT;
 		updates[used].path = change->path;
-		updates[used].filemode = change->new_kind == VIEW_EXEC ? GIT_FILEMODE_BLOB_EXECUTABLE
-								       : GIT_FILEMODE_BLOB;
+		updates[used].filemode = change->new_kind == VIEW_EXEC
+					     ? GIT_FILEMODE_BLOB_EXECUTABLE
+					     : GIT_FILEMODE_BLOB;
 		if (!deletion && git_oid_fromstr(&updates[used].id, change->new_oid) < 0)
 			return gitops_error(err, ERROR_FAILED, "change of '%s'", change->path);
 		used++;
@@ -48,14 +50,15 @@ static int update(struct gitops_repo *repo, git_tree *base, const struct tree_ch
 	return 0;
 }
 
-/* Whether a file takes the place of a directory or the other way round: the library looks at the tree
- * that it started from and would see a conflict. */
+/* Whether a file takes the place of a directory or the other way round: the library looks at
+ * the tree that it started from and would see a conflict. */
 static bool swaps_kind(const struct tree_change *changes, size_t count)
 {
 	for (size_t i = 0; i + 1 < count; i++) {
 		size_t len = strlen(changes[i].path);
 		bool deletion = changes[i].new_kind == VIEW_NONE;
-		for (size_t j = i + 1; j < count && !strncmp(changes[j].path, changes[i].path, len); j++)
+		for (size_t j = i + 1;
+		     j < count && !strncmp(changes[j].path, changes[i].path, len); j++)
 			if (changes[j].path[len] == '/' &&
 			    (changes[j].new_kind == VIEW_NONE) != deletion)
 				return true;
@@ -64,8 +67,9 @@ static bool swaps_kind(const struct tree_change *changes, size_t count)
 }
 
 /* changes are sorted by path. */
-static int make_tree(struct gitops_repo *repo, git_tree *base, const struct tree_change *changes,
-		     size_t count, git_oid *out, struct error *err)
+static int make_tree(struct gitops_repo *repo, git_tree *base,
+		     const struct tree_change *changes, size_t count, git_oid *out,
+		     struct error *err)
 {
 	git_tree *between = NULL;
 
@@ -90,17 +94,21 @@ static int check_old(struct view *view, const struct tree_change *change, struct
 		return rc;
 	if (rc == ERROR_NO) /* through a file that becomes a directory: nothing was there */
 		st = (struct view_stat){.kind = VIEW_NONE};
-	if (st.kind == VIEW_DIR && change->old_kind == VIEW_NONE && change->new_kind != VIEW_NONE)
-		return 0; /* a directory that becomes a file; its files are changes of their own */
+	if (st.kind == VIEW_DIR && change->old_kind == VIEW_NONE &&
+	    change->new_kind != VIEW_NONE)
+		return 0; /* a directory that becomes a file; its files are changes of their own
+			   */
 	if (st.kind != change->old_kind || strcmp(st.oid, change->old_oid) != 0)
-		return error_set(err, ERROR_FAILED, "'%s' is not in the base as the change recorded it",
+		return error_set(err, ERROR_FAILED,
+				 "'%s' is not in the base as the change recorded it",
 				 change->path);
 	return 0;
 }
 
 static int compare_changes(const void *a, const void *b)
 {
-	return strcmp(((const struct tree_change *)a)->path, ((const struct tree_change *)b)->path);
+	return strcmp(((const struct tree_change *)a)->path,
+		      ((const struct tree_change *)b)->path);
 }
 
 int tree_update(struct gitops_repo *repo, const char *base, const struct tree_change *changes,
@@ -121,7 +129,8 @@ int tree_update(struct gitops_repo *repo, const char *base, const struct tree_ch
 	qsort(sorted, count, sizeof(*sorted), compare_changes);
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		if (i && strcmp(sorted[i].path, sorted[i - 1].path) == 0)
-			return error_set(err, ERROR_FAILED, "'%s' is changed twice", sorted[i].path);
+			return error_set(err, ERROR_FAILED, "'%s' is changed twice",
+					 sorted[i].path);
 		rc = check_old(view, &sorted[i], err);
 	}
 	if (rc == 0)
@@ -150,16 +159,17 @@ int tree_write(struct view *view, char tree[GITOPS_OID_SIZE], struct error *err)
 		memcpy(plain[i].old_oid, changes[i].old_oid, GITOPS_OID_SIZE);
 		memcpy(plain[i].new_oid, changes[i].new_oid, GITOPS_OID_SIZE);
 		if (changes[i].new_kind != VIEW_NONE &&
-		    (rc = repo_write_blob(view->repo, changes[i].data, changes[i].len, oid, err)) < 0)
+		    (rc = repo_write_blob(view->repo, changes[i].data, changes[i].len, oid,
+					  err)) < 0)
 			return rc;
 	}
 	return tree_update(view->repo, view->tree, plain, count, tree, err);
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------------------- */
+/* ---- as JSON ---- */
 
-static void set_side(struct json *object, const char *oid_key, const char *mode_key, const char *oid,
-		     enum view_kind kind)
+static void set_side(struct json *object, const char *oid_key, const char *mode_key,
+		     const char *oid, enum view_kind kind)
 {
 	js_set_str(object, oid_key, oid[0] ? oid : NULL);
 	js_set_str(object, mode_key, view_mode_text(kind));
@@ -172,8 +182,10 @@ struct json *tree_changes_to_json(const struct view_change *changes, size_t coun
 	for (size_t i = 0; i < count; i++) {
 		struct json *object = js_object_new();
 		js_set_str(object, "path", changes[i].path);
-		set_side(object, "old_oid", "old_mode", changes[i].old_oid, changes[i].old_kind);
-		set_side(object, "new_oid", "new_mode", changes[i].new_oid, changes[i].new_kind);
+		set_side(object, "old_oid", "old_mode", changes[i].old_oid,
+			 changes[i].old_kind);
+		set_side(object, "new_oid", "new_mode", changes[i].new_oid,
+			 changes[i].new_kind);
 		js_push(array, object);
 	}
 	return array;
@@ -211,14 +223,18 @@ static int get_change(const struct json *object, struct tree_change *change, str
 	if (rc == 0)
 		rc = path_check(change->path, strlen(change->path), err);
 	if (rc == 0)
-		rc = get_side(object, "old_oid", "old_mode", change->old_oid, &change->old_kind, err);
+		rc = get_side(object, "old_oid", "old_mode", change->old_oid, &change->old_kind,
+			      err);
 	if (rc == 0)
-		rc = get_side(object, "new_oid", "new_mode", change->new_oid, &change->new_kind, err);
+		rc = get_side(object, "new_oid", "new_mode", change->new_oid, &change->new_kind,
+			      err);
 	if (rc == 0 && change->old_kind == change->new_kind &&
 	    strcmp(change->old_oid, change->new_oid) == 0)
-		rc = error_set(err, ERROR_FAILED, "'%s' is recorded but not changed", change->path);
+		rc = error_set(err, ERROR_FAILED, "'%s' is recorded but not changed",
+			       change->path);
 	return rc < 0 ? error_set(err, ERROR_FAILED, "recorded changes: %s",
-				  err ? err->message : "") : 0;
+				  err ? err->message : "")
+		      : 0;
 }
 
 int tree_changes_from_json(const struct json *array, struct tree_change **out, size_t *count,

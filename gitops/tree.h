@@ -11,7 +11,8 @@
 
 struct json;
 
-/* Writes the view's changed files and the new trees. 0 and tree. Same as the base when nothing changed. */
+/* Writes the view's changed files and the new trees. 0 and tree. Same as the base when
+ * nothing changed. */
 int tree_write(struct view *view, char tree[GITOPS_OID_SIZE], struct error *err);
 
 /* One change as tree.json records it. */
@@ -22,15 +23,16 @@ struct tree_change {
 	enum view_kind old_kind, new_kind;
 };
 
-/* The tree that base becomes by the changes (old sides are compared with the base first). 0 and
- * tree; ERROR_FAILED when the base is not as recorded. Writes the new trees into the quarantine. */
+/* The tree that base becomes by the changes (old sides are compared with the base first). 0
+ * and tree; ERROR_FAILED when the base is not as recorded. Writes the new trees into the
+ * quarantine. */
 int tree_update(struct gitops_repo *repo, const char *base, const struct tree_change *changes,
 		size_t count, char tree[GITOPS_OID_SIZE], struct error *err);
 
-/* The "changes" array of tree.json: from a view; and read again (strict: path policy, modes, oids). The
- * second borrows its strings from the JSON; the caller frees the array. */
+/* The "changes" array of tree.json: from a view; and read again (strict: path policy, modes,
+ * oids). The second borrows its strings from the JSON; the caller frees the array. */
 struct json *tree_changes_to_json(const struct view_change *changes, size_t count);
-int tree_changes_from_json(const struct json *array, struct tree_change **changes, size_t *count,
-			   struct error *err);
+int tree_changes_from_json(const struct json *array, struct tree_change **changes,
+			   size_t *count, struct error *err);
 
 #endif

@@ -17,7 +17,7 @@ const struct view_limits view_limits_default = {
     .file_bytes = GITOPS_FILE_BYTES_MAX,
 };
 
-/* ---- kinds ------------------------------------------------------------------------------------------ */
+/* ---- kinds ---- */
 
 enum view_kind view_kind_of_mode(unsigned mode)
 {
@@ -32,7 +32,8 @@ enum view_kind view_kind_of_mode(unsigned mode)
 		return VIEW_EXEC;
 	case GIT_FILEMODE_UNREADABLE:
 		return VIEW_NONE;
-	default: /* 100644, and 100664 of very old repositories, which the library shows as 100644 */
+	default: /* 100644, and 100664 of very old repositories, which the library shows as
+		    100644 */
 		return VIEW_FILE;
 	}
 }
@@ -75,7 +76,7 @@ void view_to_utf8(const char *data, size_t len, struct strbuf *out)
 	}
 }
 
-/* ---- life --------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 int view_load_tree(struct gitops_repo *repo, const git_oid *oid, git_tree **tree,
 		   struct error *err)
@@ -98,8 +99,8 @@ int view_load_tree(struct gitops_repo *repo, const git_oid *oid, git_tree **tree
 	return 0;
 }
 
-struct view *view_new(struct gitops_repo *repo, const char *tree, const struct view_limits *limits,
-		      struct error *err)
+struct view *view_new(struct gitops_repo *repo, const char *tree,
+		      const struct view_limits *limits, struct error *err)
 {
 	AUTO_VIEW struct view *view = mem_calloc(1, sizeof(*view));
 	git_oid oid;
@@ -155,7 +156,7 @@ const struct view_limits *view_get_limits(const struct view *view)
 	return &view->limits;
 }
 
-/* ---- the base tree, directory by directory ------------------------------------------------------------ */
+/* ---- the base tree, directory by directory ---- */
 
 /* Orders NUL-free bytes as strcmp does. */
 static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len)
@@ -188,7 +189,8 @@ static size_t cache_find(const struct view *view, const char *path, size_t len, 
 	return low;
 }
 
-static void cache_add(struct view *view, size_t at, const char *path, size_t len, git_tree *tree)
+static void cache_add(struct view *view, size_t at, const char *path, size_t len,
+		      git_tree *tree)
 {
 	if (view->cached % 64 == 0)
 		view->cache = mem_realloc(view->cache, view->cached + 64, sizeof(*view->cache));
@@ -234,14 +236,16 @@ int view_base_dir(struct view *view, const char *path, size_t len, git_tree **tr
 		if (exact) {
 			*tree = view->cache[at].tree;
 		} else {
-			const git_tree_entry *entry = entry_of(*tree, path + start, end - start);
+			const git_tree_entry *entry =
+			    entry_of(*tree, path + start, end - start);
 			if (!entry || git_tree_entry_type(entry) != GIT_OBJECT_TREE ||
 			    ++depth > GITOPS_DEPTH_MAX) {
 				*tree = NULL;
 				return 0;
 			}
 			git_tree *child = NULL;
-			int rc = view_load_tree(view->repo, git_tree_entry_id(entry), &child, err);
+			int rc =
+			    view_load_tree(view->repo, git_tree_entry_id(entry), &child, err);
 			if (rc < 0)
 				return rc;
 			cache_add(view, at, path, end, child);
@@ -252,7 +256,8 @@ int view_base_dir(struct view *view, const char *path, size_t len, git_tree **tr
 	return 0;
 }
 
-/* The base entry at a path: *entry NULL when there is none. Borrowed until the next view_base_dir. */
+/* The base entry at a path: *entry NULL when there is none. Borrowed until the next
+ * view_base_dir. */
 static int base_entry(struct view *view, const char *path, size_t len,
 		      const git_tree_entry **entry, struct error *err)
 {
@@ -267,7 +272,7 @@ static int base_entry(struct view *view, const char *path, size_t len,
 	return 0;
 }
 
-/* ---- the changes above it ------------------------------------------------------------------------------- */
+/* ---- the changes above it ---- */
 
 size_t view_find(const struct view *view, const char *path, size_t len, bool *exact)
 {
@@ -309,9 +314,10 @@ bool view_is_below(const char *item, const char *path, size_t len)
 	return len == 0 || (strncmp(item, path, len) == 0 && item[len] == '/');
 }
 
-/* Whether the base tree of a directory has a file that is not deleted. 1, 0 or ERROR_FAILED. */
-static int base_lives(struct view *view, const char *path, size_t len, git_tree *base, int depth,
-		      struct error *err)
+/* Whether the base tree of a directory has a file that is not deleted. 1, 0 or
+ * ERROR_FAILED. */
+static int base_lives(struct view *view, const char *path, size_t len, git_tree *base,
+		      int depth, struct error *err)
 {
 	if (depth > GITOPS_DEPTH_MAX)
 		return 1;
@@ -329,7 +335,8 @@ static int base_lives(struct view *view, const char *path, size_t len, git_tree 
 			continue;
 		}
 		size_t below = view_first_below(view, full, full_len);
-		if (below >= view->len || !view_is_below(view->items[below].path, full, full_len)) {
+		if (below >= view->len ||
+		    !view_is_below(view->items[below].path, full, full_len)) {
 			if (!exact)
 				return 1;
 			continue;
@@ -362,19 +369,22 @@ int view_dir_lives(struct view *view, const char *path, size_t len, git_tree *ba
 	return touched ? base_lives(view, path, len, base, 0, err) : 1;
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 /* Refuses what cannot name anything inside the tree, with a reason that helps a model. */
 static int check_shape(const char *path, struct error *err)
 {
 	if (path[0] == '/')
-		return error_set(err, ERROR_NO,
-				 "path '%s' is absolute; name it relative to the root of the repository", path);
+		return error_set(
+		    err, ERROR_NO,
+		    "path '%s' is absolute; name it relative to the root of the repository",
+		    path);
 	if (strlen(path) > PATH_BYTES_MAX)
 		return error_set(err, ERROR_NO, "path is longer than %d bytes", PATH_BYTES_MAX);
 	for (const char *part = path; *part;) {
 		size_t len = strcspn(part, "/");
-		if (len == 0 || (len == 1 && part[0] == '.') || (len == 2 && !strncmp(part, "..", 2)))
+		if (len == 0 || (len == 1 && part[0] == '.') ||
+		    (len == 2 && !strncmp(part, "..", 2)))
 			return error_set(err, ERROR_NO,
 					 "path '%s' has an empty, '.' or '..' component", path);
 		part += len;
@@ -385,7 +395,7 @@ static int check_shape(const char *path, struct error *err)
 }
 
 int view_kind_at(struct view *view, const char *path, size_t len, enum view_kind *kind,
-		   const struct view_item **item, const git_tree_entry **entry, struct error *err)
+		 const struct view_item **item, const git_tree_entry **entry, struct error *err)
 {
 	bool exact;
 	size_t at = view_find(view, path, len, &exact);
@@ -400,7 +410,8 @@ int view_kind_at(struct view *view, const char *path, size_t len, enum view_kind
 		*kind = view->items[at].kind;
 		return 0;
 	}
-	enum view_kind below = *entry ? view_kind_of_mode(git_tree_entry_filemode(*entry)) : VIEW_NONE;
+	enum view_kind below =
+	    *entry ? view_kind_of_mode(git_tree_entry_filemode(*entry)) : VIEW_NONE;
 	if (below != VIEW_NONE && below != VIEW_DIR) {
 		if (!exact) {
 			*kind = below;
@@ -451,8 +462,8 @@ int view_check_way(struct view *view, const char *path, size_t *missing, struct 
 			return 0;
 		}
 		if (kind != VIEW_DIR)
-			return error_set(err, ERROR_NO, "path '%s' leads through %s: '%.*s'", path,
-					 view_kind_noun(kind), (int)len, path);
+			return error_set(err, ERROR_NO, "path '%s' leads through %s: '%.*s'",
+					 path, view_kind_noun(kind), (int)len, path);
 	}
 	return 0;
 }
@@ -507,9 +518,9 @@ int view_read(struct view *view, const char *path, struct strbuf *out, struct er
 	if (st.kind == VIEW_DIR || st.kind == VIEW_SUBMODULE)
 		return error_set(err, ERROR_NO, "'%s' is %s", path, view_kind_noun(st.kind));
 	if (st.size > view->limits.file_bytes)
-		return error_set(err, ERROR_NO, "'%s' is too big: %llu bytes, the limit is %llu", path,
-				 (unsigned long long)st.size,
-				 (unsigned long long)view->limits.file_bytes);
+		return error_set(
+		    err, ERROR_NO, "'%s' is too big: %llu bytes, the limit is %llu", path,
+		    (unsigned long long)st.size, (unsigned long long)view->limits.file_bytes);
 	size_t at = view_find(view, path, strlen(path), &exact);
 	if (!exact || !st.changed)
 		rc = repo_blob(view->repo, st.oid, view->limits.file_bytes, out, err);

@@ -1,6 +1,6 @@
 /*
- * The changing half of gitops/view.h. Every function decides first and changes after: a refused one
- * leaves the view as it was.
+ * The changing half of gitops/view.h. Every function decides first and changes after: a
+ * refused one leaves the view as it was.
  */
 #include "view.h"
 
@@ -12,7 +12,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 
-/* ---- items ------------------------------------------------------------------------------------------ */
+/* ---- items ---- */
 
 /* Sets the item of a path (kind VIEW_NONE: deleted); takes data. */
 static void set_item(struct view *view, const char *path, enum view_kind kind, char *data,
@@ -64,7 +64,7 @@ static char *copy_bytes(const char *data, size_t len)
 	return copy;
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------- */
+/* ---- what is refused ---- */
 
 int view_fits(struct view *view, const char *path, size_t len, struct error *err)
 {
@@ -74,14 +74,17 @@ int view_fits(struct view *view, const char *path, size_t len, struct error *err
 	uint64_t before = exact ? view->items[at].len : 0;
 
 	if (len > limits->file_bytes)
-		return error_set(err, ERROR_NO, "'%s' would have %zu bytes, the limit for a file is %llu",
+		return error_set(err, ERROR_NO,
+				 "'%s' would have %zu bytes, the limit for a file is %llu",
 				 path, len, (unsigned long long)limits->file_bytes);
 	if (view->bytes - before + len > limits->bytes)
-		return error_set(err, ERROR_NO,
-				 "the change would have more than %llu bytes in all its files, the limit",
-				 (unsigned long long)limits->bytes);
+		return error_set(
+		    err, ERROR_NO,
+		    "the change would have more than %llu bytes in all its files, the limit",
+		    (unsigned long long)limits->bytes);
 	if (!exact && view->len >= limits->files)
-		return error_set(err, ERROR_NO, "the change would touch more than %zu files, the limit",
+		return error_set(err, ERROR_NO,
+				 "the change would touch more than %zu files, the limit",
 				 limits->files);
 	return 0;
 }
@@ -89,14 +92,15 @@ int view_fits(struct view *view, const char *path, size_t len, struct error *err
 static int collision(struct error *err, const char *path, const char *dir, size_t dir_len,
 		     const char *name, size_t name_len)
 {
-	return error_set(err, ERROR_NO,
-			 "path '%s' differs only in upper and lower case from '%.*s%s%.*s', which exists", path,
-			 (int)dir_len, dir, dir_len ? "/" : "", (int)name_len, name);
+	return error_set(
+	    err, ERROR_NO,
+	    "path '%s' differs only in upper and lower case from '%.*s%s%.*s', which exists",
+	    path, (int)dir_len, dir, dir_len ? "/" : "", (int)name_len, name);
 }
 
 /*
- * A new name in the directory path[0..dir_len): no other live name there may be the same but for case,
- * since a checkout on some systems would lose one of the two.
+ * A new name in the directory path[0..dir_len): no other live name there may be the same but
+ * for case, since a checkout on some systems would lose one of the two.
  */
 static int check_siblings(struct view *view, const char *path, size_t dir_len, const char *name,
 			  size_t name_len, struct error *err)
@@ -109,18 +113,21 @@ static int check_siblings(struct view *view, const char *path, size_t dir_len, c
 	for (size_t i = 0; tree && i < git_tree_entrycount(tree); i++) {
 		const char *other = git_tree_entry_name(git_tree_entry_byindex(tree, i));
 		size_t other_len = strlen(other);
-		if (!path_same_fold(name, name_len, other, other_len) || !memcmp(name, other, name_len))
+		if (!path_same_fold(name, name_len, other, other_len) ||
+		    !memcmp(name, other, name_len))
 			continue;
-		AUTO_FREE char *full = dir_len ? mem_printf("%.*s/%s", (int)dir_len, path, other)
-					       : mem_strdup(other);
+		AUTO_FREE char *full = dir_len
+					   ? mem_printf("%.*s/%s", (int)dir_len, path, other)
+					   : mem_strdup(other);
 		enum view_kind kind;
 		const struct view_item *item;
 		const git_tree_entry *entry;
-		if ((rc = view_kind_at(view, full, strlen(full), &kind, &item, &entry, err)) < 0)
+		if ((rc = view_kind_at(view, full, strlen(full), &kind, &item, &entry, err)) <
+		    0)
 			return rc;
 		if (kind != VIEW_NONE)
-			return collision(err, path, path, dir_len, full + (dir_len ? dir_len + 1 : 0),
-					 name_len);
+			return collision(err, path, path, dir_len,
+					 full + (dir_len ? dir_len + 1 : 0), name_len);
 		if ((rc = view_base_dir(view, path, dir_len, &tree, err)) < 0)
 			return rc;
 	}
@@ -129,7 +136,8 @@ static int check_siblings(struct view *view, const char *path, size_t dir_len, c
 		const char *other = view->items[at].path + (dir_len ? dir_len + 1 : 0);
 		size_t other_len = strcspn(other, "/");
 		if (view->items[at].kind != VIEW_NONE &&
-		    path_same_fold(name, name_len, other, other_len) && memcmp(name, other, name_len))
+		    path_same_fold(name, name_len, other, other_len) &&
+		    memcmp(name, other, name_len))
 			return collision(err, path, path, dir_len, other, other_len);
 	}
 	return 0;
@@ -151,15 +159,17 @@ static int check_put(struct view *view, const char *path, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (kind == VIEW_DIR || kind == VIEW_LINK || kind == VIEW_SUBMODULE)
-		return error_set(err, ERROR_NO, "'%s' is %s and cannot be written as a file", path,
-				 view_kind_noun(kind));
+		return error_set(err, ERROR_NO, "'%s' is %s and cannot be written as a file",
+				 path, view_kind_noun(kind));
 	if (kind != VIEW_NONE)
 		return 0;
-	/* The first name on the way that is new; below it the base has nothing, items perhaps do. */
+	/* The first name on the way that is new; below it the base has nothing, items
+	 * perhaps do. */
 	size_t name_end = missing == (size_t)-1 ? len : missing;
 	for (;;) {
 		const char *slash = memrchr(path, '/', name_end);
-		size_t dir_len = slash ? (size_t)(slash - path) : 0, name = slash ? dir_len + 1 : 0;
+		size_t dir_len = slash ? (size_t)(slash - path) : 0,
+		       name = slash ? dir_len + 1 : 0;
 		rc = check_siblings(view, path, dir_len, path + name, name_end - name, err);
 		if (rc < 0 || name_end == len)
 			return rc;
@@ -168,10 +178,10 @@ static int check_put(struct view *view, const char *path, struct error *err)
 	}
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------ */
+/* ---- changes ---- */
 
-int view_put(struct view *view, const char *path, enum view_kind kind, const char *data, size_t len,
-	     struct error *err)
+int view_put(struct view *view, const char *path, enum view_kind kind, const char *data,
+	     size_t len, struct error *err)
 {
 	if (kind != VIEW_FILE && kind != VIEW_EXEC)
 		return error_set(err, ERROR_NO, "'%s' can only become a regular file", path);
@@ -184,7 +194,8 @@ int view_put(struct view *view, const char *path, enum view_kind kind, const cha
 	return 0;
 }
 
-static int stat_file(struct view *view, const char *path, struct view_stat *st, struct error *err)
+static int stat_file(struct view *view, const char *path, struct view_stat *st,
+		     struct error *err)
 {
 	int rc = path_check(path, strlen(path), err);
 
@@ -195,8 +206,8 @@ static int stat_file(struct view *view, const char *path, struct view_stat *st, 
 	if (st->kind == VIEW_NONE)
 		return error_set(err, ERROR_NO, "no file '%s'", path);
 	if (st->kind == VIEW_DIR || st->kind == VIEW_LINK || st->kind == VIEW_SUBMODULE)
-		return error_set(err, ERROR_NO, "'%s' is %s; only regular files can be changed", path,
-				 view_kind_noun(st->kind));
+		return error_set(err, ERROR_NO, "'%s' is %s; only regular files can be changed",
+				 path, view_kind_noun(st->kind));
 	return 0;
 }
 
@@ -238,8 +249,8 @@ int view_rename(struct view *view, const char *path, const char *to, struct erro
 	strbuf_init(&data, view->limits.file_bytes);
 	if ((rc = view_read(view, path, &data, err)) < 0)
 		return rc;
-	/* Gone first, so that a change of case alone, or a file that becomes a directory of its own name,
-	 * is no collision with itself; put back when the new place is refused. */
+	/* Gone first, so that a change of case alone, or a file that becomes a directory of
+	 * its own name, is no collision with itself; put back when the new place is refused. */
 	if ((rc = view_remove(view, path, err)) < 0)
 		return rc;
 	rc = view_put(view, to, st.kind, data.data, data.len, err);
@@ -265,10 +276,10 @@ int view_base_kind(struct view *view, const char *path, enum view_kind *kind, st
 	return 0;
 }
 
-/* ---- what changed ------------------------------------------------------------------------------------ */
+/* ---- what changed ---- */
 
-static int fill_change(struct view *view, const struct view_item *item, struct view_change *change,
-		       struct error *err)
+static int fill_change(struct view *view, const struct view_item *item,
+		       struct view_change *change, struct error *err)
 {
 	const struct view_item *same;
 	const git_tree_entry *entry;
@@ -280,7 +291,8 @@ static int fill_change(struct view *view, const struct view_item *item, struct v
 	*change = (struct view_change){.path = item->path, .new_kind = item->kind};
 	if (entry && git_tree_entry_type(entry) == GIT_OBJECT_BLOB) {
 		change->old_kind = view_kind_of_mode(git_tree_entry_filemode(entry));
-		git_oid_tostr(change->old_oid, sizeof(change->old_oid), git_tree_entry_id(entry));
+		git_oid_tostr(change->old_oid, sizeof(change->old_oid),
+			      git_tree_entry_id(entry));
 	}
 	if (item->kind != VIEW_NONE) {
 		change->data = item->data;
@@ -300,7 +312,8 @@ int view_changes(struct view *view, struct view_change **out, size_t *count, str
 		int rc = fill_change(view, &view->items[i], change, err);
 		if (rc < 0)
 			return rc;
-		if (change->old_kind != change->new_kind || strcmp(change->old_oid, change->new_oid) != 0)
+		if (change->old_kind != change->new_kind ||
+		    strcmp(change->old_oid, change->new_oid) != 0)
 			used++;
 	}
 	*out = MEM_STEAL(changes);

@@ -1,6 +1,7 @@
 /*
- * The walking half of gitops/view.h: lists and searches. Trees are hostile (a dozen objects can spell
- * ten thousand million paths), so every walk has a budget of entries, a depth and a time.
+ * The walking half of gitops/view.h: lists and searches. Trees are hostile (a dozen objects
+ * can spell ten thousand million paths), so every walk has a budget of entries, a depth and a
+ * time.
  */
 #include "view.h"
 
@@ -23,7 +24,7 @@
 struct child {
 	char *name; /* owned */
 	enum view_kind kind;
-	git_oid oid;                  /* of the base's entry, when item is NULL */
+	git_oid oid;		      /* of the base's entry, when item is NULL */
 	const struct view_item *item; /* the change that put it there */
 };
 
@@ -32,9 +33,10 @@ struct children {
 	size_t len, cap;
 };
 
-/* Called for each entry; 0 go on, 1 stop the walk, or an error kind. Directories come before their
- * content; returning 2 for one leaves its content out. */
-typedef int visit_fn(void *data, const char *path, const struct child *child, struct error *err);
+/* Called for each entry; 0 go on, 1 stop the walk, or an error kind. Directories come before
+ * their content; returning 2 for one leaves its content out. */
+typedef int visit_fn(void *data, const char *path, const struct child *child,
+		     struct error *err);
 
 struct walk {
 	struct view *view;
@@ -98,12 +100,13 @@ static int base_children(struct view *view, struct strbuf *path, git_tree *base,
 		} else if (touched) {
 			size_t at = view_first_below(view, path->data, path->len);
 			view_find(view, path->data, path->len, &exact);
-			if (exact || (at < view->len &&
-				      view_is_below(view->items[at].path, path->data, path->len))) {
+			if (exact || (at < view->len && view_is_below(view->items[at].path,
+								      path->data, path->len))) {
 				git_tree *tree = NULL;
 				rc = view_base_dir(view, path->data, path->len, &tree, err);
 				if (rc == 0)
-					rc = view_dir_lives(view, path->data, path->len, tree, err);
+					rc = view_dir_lives(view, path->data, path->len, tree,
+							    err);
 				lives = rc > 0;
 				exact = false;
 			}
@@ -127,7 +130,8 @@ static void changed_children(struct view *view, const struct strbuf *path, git_t
 	size_t skip = path->len ? path->len + 1 : 0;
 
 	for (size_t at = view_first_below(view, path->data, path->len);
-	     at < view->len && view_is_below(view->items[at].path, path->data, path->len); at++) {
+	     at < view->len && view_is_below(view->items[at].path, path->data, path->len);
+	     at++) {
 		const struct view_item *item = &view->items[at];
 		const char *name = item->path + skip;
 		size_t len = strcspn(name, "/");
@@ -159,7 +163,8 @@ static bool has_oid(const struct child *child)
 static int walk_dir(struct walk *walk, git_tree *base, int depth, struct error *err);
 
 /* One entry, its content included. */
-static int walk_child(struct walk *walk, const struct child *child, int depth, struct error *err)
+static int walk_child(struct walk *walk, const struct child *child, int depth,
+		      struct error *err)
 {
 	size_t dir = walk->path.len;
 	git_tree *tree = NULL;
@@ -223,7 +228,8 @@ static int walk_from(struct walk *walk, const char *under, struct error *err)
 	} else {
 		bool exact;
 		size_t at = view_find(walk->view, under, strlen(under), &exact);
-		struct child child = {.kind = st.kind, .item = exact ? &walk->view->items[at] : NULL};
+		struct child child = {.kind = st.kind,
+				      .item = exact ? &walk->view->items[at] : NULL};
 		if (!exact)
 			git_oid_fromstr(&child.oid, st.oid);
 		rc = walk->visit(walk->data, under, &child, err);
@@ -232,7 +238,7 @@ static int walk_from(struct walk *walk, const char *under, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* ---- list --------------------------------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 struct lister {
 	struct view_listing *listing;
@@ -241,7 +247,8 @@ struct lister {
 	size_t max, cap;
 };
 
-static int list_visit(void *data, const char *path, const struct child *child, struct error *err)
+static int list_visit(void *data, const char *path, const struct child *child,
+		      struct error *err)
 {
 	struct lister *lister = data;
 	struct view_listing *listing = lister->listing;
@@ -259,8 +266,10 @@ static int list_visit(void *data, const char *path, const struct child *child, s
 			listing->items =
 			    mem_realloc(listing->items, lister->cap, sizeof(*listing->items));
 		}
-		listing->items[listing->len++] = (struct view_entry){
-		    .path = mem_strdup(path), .kind = child->kind, .changed = child->item != NULL};
+		listing->items[listing->len++] =
+		    (struct view_entry){.path = mem_strdup(path),
+					.kind = child->kind,
+					.changed = child->item != NULL};
 	}
 	return child->kind == VIEW_DIR ? 2 : 0;
 }
@@ -291,7 +300,7 @@ void view_listing_release(struct view_listing *listing)
 	*listing = (struct view_listing){0};
 }
 
-/* ---- search -------------------------------------------------------------------------------------------------- */
+/* ---- search ---- */
 
 struct searcher {
 	const struct view_query *query;
@@ -314,8 +323,8 @@ static char lower(char c)
 }
 
 /* Adds the line around data[at]; 1 when that was the last that is wanted. */
-static int add_hit(struct searcher *s, const char *path, const char *data, size_t from, size_t to,
-		   size_t line)
+static int add_hit(struct searcher *s, const char *path, const char *data, size_t from,
+		   size_t to, size_t line)
 {
 	struct view_hits *hits = s->hits;
 	size_t len = to - from;
@@ -328,8 +337,10 @@ static int add_hit(struct searcher *s, const char *path, const char *data, size_
 		s->cap = s->cap ? s->cap * 2 : 32;
 		hits->items = mem_realloc(hits->items, s->cap, sizeof(*hits->items));
 	}
-	hits->items[hits->len++] = (struct view_hit){
-	    .path = mem_strdup(path), .line = line, .text = mem_strndup(data + from, len), .len = len};
+	hits->items[hits->len++] = (struct view_hit){.path = mem_strdup(path),
+						     .line = line,
+						     .text = mem_strndup(data + from, len),
+						     .len = len};
 	if (hits->len < s->query->max_hits)
 		return 0;
 	hits->cut = "too many matches";
@@ -340,14 +351,15 @@ static size_t count_newlines(const char *data, size_t from, size_t to)
 {
 	size_t count = 0;
 
-	for (const char *p = data + from; (p = memchr(p, '\n', (size_t)(data + to - p))) != NULL; p++)
+	for (const char *p = data + from;
+	     (p = memchr(p, '\n', (size_t)(data + to - p))) != NULL; p++)
 		count++;
 	return count;
 }
 
 /* Plain text: jumps from hit to hit. haystack is data, or data in lower case. */
-static int search_plain(struct searcher *s, const char *path, const char *data, const char *haystack,
-			size_t len)
+static int search_plain(struct searcher *s, const char *path, const char *data,
+			const char *haystack, size_t len)
 {
 	size_t pos = 0, line = 1, counted = 0;
 
@@ -419,7 +431,8 @@ static bool may_read(struct searcher *s, uint64_t len)
 	return !s->hits->cut;
 }
 
-static int search_base(struct searcher *s, const char *path, const git_oid *oid, struct error *err)
+static int search_base(struct searcher *s, const char *path, const git_oid *oid,
+		       struct error *err)
 {
 	git_odb *odb = repo_odb(s->view->repo);
 	git_odb_object *object = NULL;
@@ -436,12 +449,14 @@ static int search_base(struct searcher *s, const char *path, const git_oid *oid,
 		return 1;
 	if (repo_read(s->view->repo, oid, &object) < 0)
 		return gitops_error(err, ERROR_FAILED, "'%s'", path);
-	int rc = search_bytes(s, path, git_odb_object_data(object), git_odb_object_size(object));
+	int rc =
+	    search_bytes(s, path, git_odb_object_data(object), git_odb_object_size(object));
 	git_odb_object_free(object);
 	return rc;
 }
 
-static int search_visit(void *data, const char *path, const struct child *child, struct error *err)
+static int search_visit(void *data, const char *path, const struct child *child,
+			struct error *err)
 {
 	struct searcher *s = data;
 
@@ -464,8 +479,10 @@ static int search_prepare(struct searcher *s, struct glob **glob, struct error *
 		return error_set(err, ERROR_NO, "nothing to search for");
 	s->needle_len = strlen(query->text);
 	if (strchr(query->text, '\n'))
-		return error_set(err, ERROR_NO, "the search goes line by line; leave the newline out");
-	if (query->pattern && !(*glob = glob_new(query->pattern, strlen(query->pattern), false, err)))
+		return error_set(err, ERROR_NO,
+				 "the search goes line by line; leave the newline out");
+	if (query->pattern &&
+	    !(*glob = glob_new(query->pattern, strlen(query->pattern), false, err)))
 		return error_set(err, ERROR_NO, "%s", err ? err->message : "bad pattern");
 	if (query->regex &&
 	    !(s->regex = regex_new(query->text, s->needle_len, query->ignore_case, err)))

@@ -1,7 +1,7 @@
 /*
- * A small repository for the tests of gitops: an empty git directory in a temporary place, with a
- * quarantine beside it. Trees are made by the code under test or, for what it refuses to make (links,
- * submodules, odd modes), by git itself.
+ * A small repository for the tests of gitops: an empty git directory in a temporary place,
+ * with a quarantine beside it. Trees are made by the code under test or, for what it refuses
+ * to make (links, submodules, odd modes), by git itself.
  */
 #ifndef TESTS_GITOPS_FIXTURE_H
 #define TESTS_GITOPS_FIXTURE_H
@@ -38,7 +38,8 @@ struct fixture {
 	struct error err;
 };
 
-/* Runs a program (argv, NULL-terminated) in dir with input; its output (NUL-terminated, owned) or fails the test. */
+/* Runs a program (argv, NULL-terminated) in dir with input; its output (NUL-terminated,
+ * owned) or fails the test. */
 static inline char *run_program(const char *dir, const char *const *argv, const char *input)
 {
 	int in[2], out[2], status;
@@ -49,16 +50,17 @@ static inline char *run_program(const char *dir, const char *const *argv, const 
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		static char *const env[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin",
-					    (char *)(uintptr_t) "HOME=/nonexistent",
-					    (char *)(uintptr_t) "GIT_CONFIG_NOSYSTEM=1",
-					    (char *)(uintptr_t) "GIT_AUTHOR_NAME=t",
-					    (char *)(uintptr_t) "GIT_AUTHOR_EMAIL=t@example.org",
-					    (char *)(uintptr_t) "GIT_COMMITTER_NAME=t",
-					    (char *)(uintptr_t) "GIT_COMMITTER_EMAIL=t@example.org",
-					    (char *)(uintptr_t) "GIT_AUTHOR_DATE=1700000000 +0000",
-					    (char *)(uintptr_t) "GIT_COMMITTER_DATE=1700000000 +0000",
-					    NULL};
+		static char *const env[] = {
+		    (char *)(uintptr_t) "PATH=/usr/bin:/bin",
+		    (char *)(uintptr_t) "HOME=/nonexistent",
+		    (char *)(uintptr_t) "GIT_CONFIG_NOSYSTEM=1",
+		    (char *)(uintptr_t) "GIT_AUTHOR_NAME=t",
+		    (char *)(uintptr_t) "GIT_AUTHOR_EMAIL=t@example.org",
+		    (char *)(uintptr_t) "GIT_COMMITTER_NAME=t",
+		    (char *)(uintptr_t) "GIT_COMMITTER_EMAIL=t@example.org",
+		    (char *)(uintptr_t) "GIT_AUTHOR_DATE=1700000000 +0000",
+		    (char *)(uintptr_t) "GIT_COMMITTER_DATE=1700000000 +0000",
+		    NULL};
 		char *args[64] = {NULL};
 		for (size_t i = 0; argv[i] && i < 63; i++)
 			args[i] = (char *)(uintptr_t)argv[i];
@@ -85,9 +87,9 @@ static inline char *run_program(const char *dir, const char *const *argv, const 
 	return strbuf_steal(&buf);
 }
 
-#define GIT(f, input, ...) \
-	run_program((f)->gitdir, (const char *const[]){"git", "--git-dir=.", __VA_ARGS__, NULL}, \
-		    input)
+#define GIT(f, input, ...)                                                                     \
+	run_program((f)->gitdir,                                                               \
+		    (const char *const[]){"git", "--git-dir=.", __VA_ARGS__, NULL}, input)
 
 static inline void fixture_open(struct fixture *f)
 {
@@ -105,7 +107,8 @@ static inline void fixture_init(struct fixture *f)
 	f->gitdir = mem_printf("%s/repo.git", f->dir);
 	f->objects = mem_printf("%s/objects", f->dir);
 	assert_int_equal(mkdir(f->objects, 0700), 0);
-	free(run_program(f->dir, (const char *const[]){"git", "init", "-q", "--bare", "repo.git", NULL},
+	free(run_program(f->dir,
+			 (const char *const[]){"git", "init", "-q", "--bare", "repo.git", NULL},
 			 NULL));
 	fixture_open(f);
 }

@@ -12,7 +12,8 @@ struct scene {
 	char *gitdir;
 };
 
-#define WORK(s, ...) free(run_program((s)->work, (const char *const[]){"git", __VA_ARGS__, NULL}, NULL))
+#define WORK(s, ...)                                                                           \
+	free(run_program((s)->work, (const char *const[]){"git", __VA_ARGS__, NULL}, NULL))
 
 static void write_text(struct scene *s, const char *name, const char *text)
 {
@@ -78,7 +79,8 @@ static void head_of_a_branch_is_found(void **state)
 	assert_int_equal(mkdir(dir, 0755), 0);
 	write_text(&s, ".agent/config", "[test]\n\tcommand = make\n");
 	commit_all(&s);
-	write_text(&s, ".agent/config", "[test]\n\tcommand = evil\n"); /* uncommitted: not seen */
+	write_text(&s, ".agent/config",
+		   "[test]\n\tcommand = evil\n"); /* uncommitted: not seen */
 	struct json *base = read_base(&s, "HEAD");
 	if (!base)
 		fail_msg("%s", s.f.err.message);
@@ -87,7 +89,8 @@ static void head_of_a_branch_is_found(void **state)
 	assert_int_equal(js_int(base, "committer_time", 0), 1700000000);
 	assert_string_equal(js_str(base, "object_format", ""), "sha1");
 	assert_int_equal(js_len(js_get(base, "files")), 1);
-	assert_string_equal(js_str(js_at(js_get(base, "files"), 0), "path", ""), "package.json");
+	assert_string_equal(js_str(js_at(js_get(base, "files"), 0), "path", ""),
+			    "package.json");
 	AUTO_FREE char *commit = mem_strdup(js_str(base, "commit", ""));
 	js_free(base);
 	/* the same by other names, packed too */
@@ -95,7 +98,9 @@ static void head_of_a_branch_is_found(void **state)
 	WORK(&s, "branch", "other");
 	WORK(&s, "branch", "dir/inner");
 	for (int packed = 0; packed < 2; packed++) {
-		static const char *const revs[] = {"main", "v1", "other", "dir/inner", "refs/heads/main", "refs/tags/v1", "heads/main"};
+		static const char *const revs[] = {
+		    "main",	    "v1",	 "other", "dir/inner", "refs/heads/main",
+		    "refs/tags/v1", "heads/main"};
 		for (size_t i = 0; i < ARRAY_LEN(revs) - 1; i++) {
 			base = read_base(&s, revs[i]);
 			if (!base)
@@ -138,7 +143,10 @@ static void detached_head_linked_work_tree_and_bare_are_fine(void **state)
 		fail_msg("%s", s.f.err.message);
 	assert_string_equal(js_str(base, "ref", ""), "refs/heads/side");
 	js_free(base);
-	free(run_program(s.f.dir, (const char *const[]){"git", "clone", "-q", "--bare", "work", "bare.git", NULL}, NULL));
+	free(run_program(
+	    s.f.dir,
+	    (const char *const[]){"git", "clone", "-q", "--bare", "work", "bare.git", NULL},
+	    NULL));
 	AUTO_FREE char *bare = mem_printf("%s/bare.git", s.f.dir);
 	paths = (struct gitops_paths){.gitdir = bare};
 	base = base_read(&paths, "side", &s.f.err);
@@ -169,13 +177,18 @@ static void formats_that_cannot_be_read_are_refused(void **state)
 	static const struct {
 		const char *config, *part;
 	} cases[] = {
-	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n", "sha256"},
-	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\trefStorage = reftable\n", "reftable"},
-	    {"[Core]\n RepositoryFormatVersion=1\n[ExTensions]\n PartialClone = \"origin\" # x\n", "partial clone"},
+	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n",
+	     "sha256"},
+	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\trefStorage = reftable\n",
+	     "reftable"},
+	    {"[Core]\n RepositoryFormatVersion=1\n[ExTensions]\n PartialClone = \"origin\" # "
+	     "x\n",
+	     "partial clone"},
 	    {"[remote \"origin\"]\n\tpromisor = true\n", "partial clone"},
 	    {"[remote \"origin\"] promisor\n", "partial clone"},
 	    {"[core]\n\trepositoryformatversion = 2\n", "format version 2"},
-	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tsomethingNew = true\n", "somethingnew"},
+	    {"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tsomethingNew = true\n",
+	     "somethingnew"},
 	};
 	struct scene s;
 
@@ -187,7 +200,9 @@ static void formats_that_cannot_be_read_are_refused(void **state)
 		write_text(&s, ".git/config", cases[i].config);
 		expect_refused(&s, "HEAD", cases[i].part);
 	}
-	write_text(&s, ".git/config", "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n\tnoop\n[include]\n\tpath = /nonexistent\n garbage [[[\n");
+	write_text(&s, ".git/config",
+		   "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = "
+		   "true\n\tnoop\n[include]\n\tpath = /nonexistent\n garbage [[[\n");
 	struct json *base = read_base(&s, "HEAD");
 	if (!base)
 		fail_msg("%s", s.f.err.message);
@@ -217,7 +232,8 @@ static void damaged_refs_and_objects_are_errors(void **state)
 	AUTO_FREE char *fifo = mem_printf("%s/.git/refs/heads/dir", s.work);
 	assert_int_equal(mkdir(fifo, 0755), 0);
 	expect_refused(&s, "dir", "no branch");
-	AUTO_FREE char *blob = run_program(s.work, (const char *const[]){"git", "rev-parse", "HEAD:a", NULL}, NULL);
+	AUTO_FREE char *blob = run_program(
+	    s.work, (const char *const[]){"git", "rev-parse", "HEAD:a", NULL}, NULL);
 	expect_refused(&s, blob, "not a commit");
 	scene_release(&s);
 }
@@ -228,7 +244,8 @@ static void odd_configuration_files_are_refused_or_left_out(void **state)
 
 	(void)state;
 	scene_init(&s);
-	AUTO_FREE char *dir = mem_printf("%s/.agent", s.work), *link = mem_printf("%s/.agent/config", s.work);
+	AUTO_FREE char *dir = mem_printf("%s/.agent", s.work),
+		       *link = mem_printf("%s/.agent/config", s.work);
 	assert_int_equal(mkdir(dir, 0755), 0);
 	assert_int_equal(symlink("/etc/passwd", link), 0);
 	commit_all(&s);

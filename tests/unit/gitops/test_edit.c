@@ -1,7 +1,8 @@
 /* The edit engine: the ladder, its refusals, and what an edit leaves alone (law L11). */
 #include "fixture.h"
 
-/* Applies one replacement to a file of the given bytes. Returns the outcome; *after (owned) the bytes. */
+/* Applies one replacement to a file of the given bytes. Returns the outcome; *after (owned)
+ * the bytes. */
 static enum edit_code replace_in(const char *bytes, size_t len, const char *old, size_t old_len,
 				 const char *now, size_t now_len, long count, char **after,
 				 size_t *after_len, char message[4096])
@@ -39,12 +40,12 @@ static void expect(const char *bytes, const char *old, const char *now, long cou
 	char *after;
 	size_t len;
 	char message[4096];
-	enum edit_code have = replace_in(bytes, strlen(bytes), old, strlen(old), now, strlen(now), count,
-					 &after, &len, message);
+	enum edit_code have = replace_in(bytes, strlen(bytes), old, strlen(old), now,
+					 strlen(now), count, &after, &len, message);
 
 	if (have != code)
-		fail_msg("outcome %s instead of %s: %s", edit_code_text(have), edit_code_text(code),
-			 message);
+		fail_msg("outcome %s instead of %s: %s", edit_code_text(have),
+			 edit_code_text(code), message);
 	assert_string_equal(after, wanted ? wanted : bytes);
 	assert_int_equal(len, strlen(after));
 	free(after);
@@ -82,8 +83,8 @@ static void replace_ambiguous_names_all_lines(void **state)
 	size_t len;
 
 	(void)state;
-	enum edit_code code = replace_in("p = 1\nq\np = 1\n", 14, "p = 1", 5, "z", 1, 0, &after, &len,
-					 message);
+	enum edit_code code =
+	    replace_in("p = 1\nq\np = 1\n", 14, "p = 1", 5, "z", 1, 0, &after, &len, message);
 	assert_int_equal(code, EDIT_AMBIGUOUS);
 	assert_non_null(strstr(message, "     1 | p = 1"));
 	assert_non_null(strstr(message, "     3 | p = 1"));
@@ -97,8 +98,8 @@ static void replace_unmatched_shows_the_nearest_passage(void **state)
 	const char *file = "int main(void)\n{\n\treturn compute(1, 2);\n}\n";
 
 	(void)state;
-	enum edit_code code = replace_in(file, strlen(file), "{\n\treturn compute(1, 3);\n}", 26, "x", 1,
-					 0, &after, &len, message);
+	enum edit_code code = replace_in(file, strlen(file), "{\n\treturn compute(1, 3);\n}",
+					 26, "x", 1, 0, &after, &len, message);
 	assert_int_equal(code, EDIT_NO_MATCH);
 	assert_non_null(strstr(message, "first difference at line 3"));
 	assert_non_null(strstr(message, "compute(1, 2)"));
@@ -108,14 +109,16 @@ static void replace_unmatched_shows_the_nearest_passage(void **state)
 static void replace_crlf_file_keeps_its_line_ends(void **state)
 {
 	(void)state;
-	expect("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", 0, EDIT_OK, "1\r\n2\r\nthree\r\n");
+	expect("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", 0, EDIT_OK,
+	       "1\r\n2\r\nthree\r\n");
 	expect("one\r\ntwo\r\n", "one", "1\nnew", 0, EDIT_OK, "1\r\nnew\r\ntwo\r\n");
 	expect("one\r\ntwo\r\n", "one\r\ntwo", "1\r\n2", 0, EDIT_OK, "1\r\n2\r\n");
 	expect("one\ntwo\n", "one\r\ntwo\r\n", "1\r\n2\r\n", 0, EDIT_OK, "1\n2\n");
 	expect("a\r\nb\nc\r\n", "b\nc", "b\nx\nc", 0, EDIT_OK, "a\r\nb\nx\nc\r\n");
 	expect("a\r\nb\nc\r\n", "a\nb", "a2\nb2", 0, EDIT_OK, "a2\r\nb2\nc\r\n");
 	expect("a\r\nb\nc\r\nd\n", "a\nb\nc\nd", "a\nx\nc\nd", 0, EDIT_OK, "a\r\nx\nc\r\nd\n");
-	expect("a\nb\r\nc\nd\r\n", "a\nb\nc\nd\n", "b\nnew\nc\nd\n", 0, EDIT_OK, "b\r\nnew\r\nc\nd\r\n");
+	expect("a\nb\r\nc\nd\r\n", "a\nb\nc\nd\n", "b\nnew\nc\nd\n", 0, EDIT_OK,
+	       "b\r\nnew\r\nc\nd\r\n");
 	expect("a\r\nfoo\r\n", "\nfoo", "", 0, EDIT_OK, "a\r\n");
 	expect("a\r\nfoo", "\nfoo", "", 0, EDIT_OK, "a");
 }
@@ -157,16 +160,18 @@ static void replace_indentation_is_mapped(void **state)
 	expect("f {\n    let w = 3;\n    let h = 4;\n}\n", "let w = 3;\nlet h = 4;",
 	       "let w = 3;\nif w {\n    let h = 5;\n}", 0, EDIT_OK,
 	       "f {\n    let w = 3;\n    if w {\n        let h = 5;\n    }\n}\n");
-	expect("all:\n\tcc a.c\n", "all:\n        cc a.c", "all:\n        cc -O2 a.c\n        strip a", 0,
-	       EDIT_OK, "all:\n\tcc -O2 a.c\n\tstrip a\n");
+	expect("all:\n\tcc a.c\n", "all:\n        cc a.c",
+	       "all:\n        cc -O2 a.c\n        strip a", 0, EDIT_OK,
+	       "all:\n\tcc -O2 a.c\n\tstrip a\n");
 	expect("def f():\n    if a:\n        b()\n    c()\n", "if a:\n  b()\n      c()",
-	       "if a:\n  d()\n      c()", 0, EDIT_OK, "def f():\n    if a:\n        d()\n    c()\n");
-	expect("def f():\n    if a:\n        b()\n    c()\n", "if a:\nb()\nc()", "if a:\nd()\nc()", 0,
-	       EDIT_NO_MATCH, NULL);
-	expect("if x:\n\ta()\n\tb()\n", "if x:\n    a()\n    b()", "if x:\n    if y:\n        a()\n", 0,
-	       EDIT_OK, "if x:\n\tif y:\n\t\ta()\n\n");
-	expect("if x:\n\ta()\n\tb()\n", "if x:\n    a()\n    b()", "if x:\n      a()", 0, EDIT_INDENT,
-	       NULL);
+	       "if a:\n  d()\n      c()", 0, EDIT_OK,
+	       "def f():\n    if a:\n        d()\n    c()\n");
+	expect("def f():\n    if a:\n        b()\n    c()\n", "if a:\nb()\nc()",
+	       "if a:\nd()\nc()", 0, EDIT_NO_MATCH, NULL);
+	expect("if x:\n\ta()\n\tb()\n", "if x:\n    a()\n    b()",
+	       "if x:\n    if y:\n        a()\n", 0, EDIT_OK, "if x:\n\tif y:\n\t\ta()\n\n");
+	expect("if x:\n\ta()\n\tb()\n", "if x:\n    a()\n    b()", "if x:\n      a()", 0,
+	       EDIT_INDENT, NULL);
 }
 
 static void replace_ladder_takes_the_first_level_that_matches(void **state)
@@ -200,11 +205,12 @@ static void replace_degenerate_edits_are_refused(void **state)
 static void replace_copied_line_numbers_are_stripped(void **state)
 {
 	(void)state;
-	expect("f\n    let w = 3;\n    let h = 4;\n", "     2\t    let w = 3;\n     3\t    let h = 4;",
+	expect("f\n    let w = 3;\n    let h = 4;\n",
+	       "     2\t    let w = 3;\n     3\t    let h = 4;",
 	       "     2\t    let w = 3;\n     3\t    let h = 5;", 0, EDIT_OK,
 	       "f\n    let w = 3;\n    let h = 5;\n");
-	expect("f\n    let w = 3;\n    let h = 4;\n", "     2\t    let w = 3;\n     5\t    let h = 4;", "x",
-	       0, EDIT_NO_MATCH, NULL);
+	expect("f\n    let w = 3;\n    let h = 4;\n",
+	       "     2\t    let w = 3;\n     5\t    let h = 4;", "x", 0, EDIT_NO_MATCH, NULL);
 }
 
 static void replace_latin1_file_keeps_its_encoding(void **state)
@@ -218,10 +224,25 @@ static void replace_latin1_file_keeps_its_encoding(void **state)
 static void replace_bom_stays(void **state)
 {
 	(void)state;
-	expect("\xEF\xBB\xBF" "a\nb\n", "a", "x", 0, EDIT_OK, "\xEF\xBB\xBF" "x\nb\n");
-	expect("\xEF\xBB\xBF" "a\nb\n", "\xEF\xBB\xBF" "a\nb\n", "\xEF\xBB\xBF" "z\n", 0, EDIT_OK,
-	       "\xEF\xBB\xBF" "z\n");
-	expect("\xEF\xBB\xBF" "  a\n  b\n", "a\nb", "c\nb", 0, EDIT_OK, "\xEF\xBB\xBF" "  c\n  b\n");
+	expect("\xEF\xBB\xBF"
+	       "a\nb\n",
+	       "a", "x", 0, EDIT_OK,
+	       "\xEF\xBB\xBF"
+	       "x\nb\n");
+	expect("\xEF\xBB\xBF"
+	       "a\nb\n",
+	       "\xEF\xBB\xBF"
+	       "a\nb\n",
+	       "\xEF\xBB\xBF"
+	       "z\n",
+	       0, EDIT_OK,
+	       "\xEF\xBB\xBF"
+	       "z\n");
+	expect("\xEF\xBB\xBF"
+	       "  a\n  b\n",
+	       "a\nb", "c\nb", 0, EDIT_OK,
+	       "\xEF\xBB\xBF"
+	       "  c\n  b\n");
 }
 
 static void replace_binary_is_refused(void **state)
@@ -230,11 +251,12 @@ static void replace_binary_is_refused(void **state)
 	size_t len;
 
 	(void)state;
-	assert_int_equal(replace_in("a\0b", 3, "a", 1, "b", 1, 0, &after, &len, NULL), EDIT_BINARY);
+	assert_int_equal(replace_in("a\0b", 3, "a", 1, "b", 1, 0, &after, &len, NULL),
+			 EDIT_BINARY);
 	free(after);
 }
 
-/* ---- whole files and others -------------------------------------------------------------------------------- */
+/* ---- whole files and others ---- */
 
 struct scene {
 	struct fixture f;
@@ -247,8 +269,8 @@ static void scene_init(struct scene *s)
 	char tree[GITOPS_OID_SIZE];
 
 	fixture_init(&s->f);
-	fixture_tree(&s->f, tree, "a.txt", "1\n2\n3\n", "d/b.txt", "b\n", "crlf.txt", "a\r\nb\r\n",
-		     "README.md", "hello\n", "nonl", "x", NULL);
+	fixture_tree(&s->f, tree, "a.txt", "1\n2\n3\n", "d/b.txt", "b\n", "crlf.txt",
+		     "a\r\nb\r\n", "README.md", "hello\n", "nonl", "x", NULL);
 	s->view = view_new(s->f.repo, tree, NULL, &s->f.err);
 	assert_non_null(s->view);
 }
@@ -285,16 +307,36 @@ static void write_keeps_line_ends_and_mode(void **state)
 
 	(void)state;
 	scene_init(&s);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("crlf.txt"), .text = P("a\nc\n")}), EDIT_OK);
+	assert_int_equal(
+	    apply(&s,
+		  (struct edit){.op = EDIT_WRITE, .path = P("crlf.txt"), .text = P("a\nc\n")}),
+	    EDIT_OK);
 	expect_file(&s, "crlf.txt", "a\r\nc\r\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("crlf.txt"), .text = P("a\r\nc\n")}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("crlf.txt"),
+						 .text = P("a\r\nc\n")}),
+			 EDIT_OK);
 	expect_file(&s, "crlf.txt", "a\r\nc\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("run.sh"), .text = P("#!/bin/sh\n"), .mode = 0100755}), EDIT_OK);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("run.sh"), .text = P("#!/bin/sh\n:\n")}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("run.sh"),
+						 .text = P("#!/bin/sh\n"),
+						 .mode = 0100755}),
+			 EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("run.sh"),
+						 .text = P("#!/bin/sh\n:\n")}),
+			 EDIT_OK);
 	assert_int_equal(view_stat(s.view, "run.sh", &st, &s.f.err), 0);
 	assert_int_equal(st.kind, VIEW_EXEC);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("a.txt"), .text = P("1\n2\n3\n")}), EDIT_NOOP);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("a.txt"), .text = P("x\n"), .create = true}), EDIT_EXISTS);
+	assert_int_equal(
+	    apply(&s,
+		  (struct edit){.op = EDIT_WRITE, .path = P("a.txt"), .text = P("1\n2\n3\n")}),
+	    EDIT_NOOP);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("a.txt"),
+						 .text = P("x\n"),
+						 .create = true}),
+			 EDIT_EXISTS);
 	scene_release(&s);
 }
 
@@ -308,11 +350,20 @@ static void write_that_drops_most_lines_is_refused_until_deleted(void **state)
 	strbuf_init(&text, 100000);
 	for (int i = 0; i < 50; i++)
 		strbuf_addf(&text, "line %d\n", i);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("big.txt"), .text = text.data}), EDIT_OK);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("big.txt"), .text = text.data}),
+	    EDIT_OK);
 	strbuf_release(&text);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("big.txt"), .text = P("line 0\nline 1\n")}), EDIT_SHRINK);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("big.txt")}), EDIT_OK);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("big.txt"), .text = P("line 0\nline 1\n")}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("big.txt"),
+						 .text = P("line 0\nline 1\n")}),
+			 EDIT_SHRINK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("big.txt")}),
+			 EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE,
+						 .path = P("big.txt"),
+						 .text = P("line 0\nline 1\n")}),
+			 EDIT_OK);
 	scene_release(&s);
 }
 
@@ -322,14 +373,34 @@ static void insert_places_text_behind_a_line(void **state)
 
 	(void)state;
 	scene_init(&s);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT, .path = P("a.txt"), .text = P("0\n"), .line = 0}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT,
+						 .path = P("a.txt"),
+						 .text = P("0\n"),
+						 .line = 0}),
+			 EDIT_OK);
 	expect_file(&s, "a.txt", "0\n1\n2\n3\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT, .path = P("a.txt"), .text = P("4"), .line = 4}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT,
+						 .path = P("a.txt"),
+						 .text = P("4"),
+						 .line = 4}),
+			 EDIT_OK);
 	expect_file(&s, "a.txt", "0\n1\n2\n3\n4\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT, .path = P("a.txt"), .text = P("9"), .line = 9}), EDIT_RANGE);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT, .path = P("crlf.txt"), .text = P("x\ny"), .line = 1}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT,
+						 .path = P("a.txt"),
+						 .text = P("9"),
+						 .line = 9}),
+			 EDIT_RANGE);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT,
+						 .path = P("crlf.txt"),
+						 .text = P("x\ny"),
+						 .line = 1}),
+			 EDIT_OK);
 	expect_file(&s, "crlf.txt", "a\r\nx\r\ny\r\nb\r\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT, .path = P("nonl"), .text = P("y\n"), .line = 1}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_INSERT,
+						 .path = P("nonl"),
+						 .text = P("y\n"),
+						 .line = 1}),
+			 EDIT_OK);
 	expect_file(&s, "nonl", "x\ny");
 	scene_release(&s);
 }
@@ -341,30 +412,46 @@ static void delete_and_rename_keep_the_rest(void **state)
 
 	(void)state;
 	scene_init(&s);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("no")}), EDIT_MISSING_FILE);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("d")}), EDIT_MODE);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_RENAME, .path = P("a.txt"), .to = P("README.md")}), EDIT_EXISTS);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_RENAME, .path = P("a.txt"), .to = P("A.txt")}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("no")}),
+			 EDIT_MISSING_FILE);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("d")}),
+			 EDIT_MODE);
+	assert_int_equal(
+	    apply(&s,
+		  (struct edit){.op = EDIT_RENAME, .path = P("a.txt"), .to = P("README.md")}),
+	    EDIT_EXISTS);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_RENAME, .path = P("a.txt"), .to = P("A.txt")}),
+	    EDIT_OK);
 	expect_file(&s, "A.txt", "1\n2\n3\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_RENAME, .path = P("d/b.txt"), .to = P("d/b.txt/c")}), EDIT_OK);
+	assert_int_equal(
+	    apply(&s,
+		  (struct edit){.op = EDIT_RENAME, .path = P("d/b.txt"), .to = P("d/b.txt/c")}),
+	    EDIT_OK);
 	expect_file(&s, "d/b.txt/c", "b\n");
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("d/b.txt/c")}), EDIT_OK);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("d/b.txt/c")}),
+			 EDIT_OK);
 	assert_int_equal(view_stat(s.view, "d", &st, &s.f.err), 0);
 	assert_int_equal(st.kind, VIEW_NONE);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("d"), .text = P("file\n")}), EDIT_OK);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("d"), .text = P("file\n")}),
+	    EDIT_OK);
 	scene_release(&s);
 }
 
 static void refused_paths_have_their_code(void **state)
 {
-	static const char *const bad[] = {"/etc/x", "../x", "a/../x", ".git/hooks/x", "x/.GIT/y", "a\\b",
-					  "a.txt/x", "", "a//b", "git~1/x", ".gitmodules", "Readme.md"};
+	static const char *const bad[] = {"/etc/x",   "../x",	 "a/../x",	".git/hooks/x",
+					  "x/.GIT/y", "a\\b",	 "a.txt/x",	"",
+					  "a//b",     "git~1/x", ".gitmodules", "Readme.md"};
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		if (apply(&s, (struct edit){.op = EDIT_WRITE, .path = P(bad[i]), .text = P("x")}) != EDIT_PATH)
+		if (apply(&s,
+			  (struct edit){.op = EDIT_WRITE, .path = P(bad[i]), .text = P("x")}) !=
+		    EDIT_PATH)
 			fail_msg("'%s': %s", bad[i], s.result.message);
 	scene_release(&s);
 }
@@ -382,13 +469,23 @@ static void limits_have_their_code(void **state)
 	s.view = MEM_STEAL(view);
 	memset(big, 'x', sizeof(big) - 1);
 	big[79] = '\0';
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n1"), .text = big}), EDIT_LIMIT);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n1"), .text = big}),
+	    EDIT_LIMIT);
 	big[50] = '\0';
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n1"), .text = big}), EDIT_OK);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n2"), .text = big}), EDIT_LIMIT);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n2"), .text = P("y")}), EDIT_OK);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n3"), .text = P("y")}), EDIT_LIMIT);
-	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("a.txt")}), EDIT_LIMIT);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n1"), .text = big}), EDIT_OK);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n2"), .text = big}),
+	    EDIT_LIMIT);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n2"), .text = P("y")}),
+	    EDIT_OK);
+	assert_int_equal(
+	    apply(&s, (struct edit){.op = EDIT_WRITE, .path = P("n3"), .text = P("y")}),
+	    EDIT_LIMIT);
+	assert_int_equal(apply(&s, (struct edit){.op = EDIT_DELETE, .path = P("a.txt")}),
+			 EDIT_LIMIT);
 	scene_release(&s);
 }
 

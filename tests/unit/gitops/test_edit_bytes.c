@@ -1,6 +1,7 @@
 /*
- * Law L11 as a property: random files, random edits, and an oracle that knows nothing of the engine's
- * ways. Deterministic: AGENT_TEST_SEED changes the start, AGENT_TEST_ROUNDS the number.
+ * Law L11 as a property: random files, random edits, and an oracle that knows nothing of the
+ * engine's ways. Deterministic: AGENT_TEST_SEED changes the start, AGENT_TEST_ROUNDS the
+ * number.
  */
 #include "fixture.h"
 
@@ -26,8 +27,9 @@ struct sample {
 /* Few different lines, so that edits are often ambiguous. */
 static void add_content(struct strbuf *out, bool latin1)
 {
-	static const char *const words[] = {"a", "b", "foo(1);", "}", "", "  x = 1;", "\tif (y)", "end ", "-",
-					    "\"q\"", "\xC3\xA9", "$1 \\0"};
+	static const char *const words[] = {"a", "b",	     "foo(1);",	 "}",
+					    "",	 "  x = 1;", "\tif (y)", "end ",
+					    "-", "\"q\"",    "\xC3\xA9", "$1 \\0"};
 	unsigned count = pick(3);
 
 	for (unsigned i = 0; i <= count; i++) {
@@ -112,13 +114,15 @@ static void as_utf8(const char *data, size_t len, bool latin1, struct strbuf *ou
 }
 
 /* Bytes of the raw file before and after the lines that hold norm[start, end). */
-static void untouched(const struct sample *s, size_t start, size_t end, size_t *head, size_t *tail)
+static void untouched(const struct sample *s, size_t start, size_t end, size_t *head,
+		      size_t *tail)
 {
 	size_t norm = 0, raw = s->bom ? 3 : 0, line_raw = raw;
 
 	*head = raw;
 	while (raw < s->raw.len) {
-		bool crlf = s->raw.data[raw] == '\r' && raw + 1 < s->raw.len && s->raw.data[raw + 1] == '\n';
+		bool crlf = s->raw.data[raw] == '\r' && raw + 1 < s->raw.len &&
+			    s->raw.data[raw + 1] == '\n';
 		bool lf = s->raw.data[raw] == '\n' || crlf;
 		if (norm <= start)
 			*head = line_raw;
@@ -153,7 +157,8 @@ static void one_replacement(struct scene *scene)
 	/* whole characters only, or it is no text that anybody could send */
 	while (!s.latin1 && start && ((unsigned char)s.norm.data[start] & 0xC0) == 0x80)
 		start--, len++;
-	while (!s.latin1 && start + len < s.norm.len && ((unsigned char)s.norm.data[start + len] & 0xC0) == 0x80)
+	while (!s.latin1 && start + len < s.norm.len &&
+	       ((unsigned char)s.norm.data[start + len] & 0xC0) == 0x80)
 		len++;
 	const char *what = s.norm.data + start;
 	struct strbuf fresh;
@@ -165,9 +170,14 @@ static void one_replacement(struct scene *scene)
 	}
 	as_utf8(what, len, s.latin1, &old);
 	as_utf8(fresh.data, fresh.len, s.latin1, &now);
-	struct edit edit = {.op = EDIT_REPLACE, .path = (char *)(uintptr_t) "f", .old = old.data,
-			    .old_len = old.len, .text = now.data, .text_len = now.len};
-	assert_int_equal(view_put(scene->view, "f", VIEW_FILE, s.raw.data, s.raw.len, &scene->f.err), 0);
+	struct edit edit = {.op = EDIT_REPLACE,
+			    .path = (char *)(uintptr_t) "f",
+			    .old = old.data,
+			    .old_len = old.len,
+			    .text = now.data,
+			    .text_len = now.len};
+	assert_int_equal(
+	    view_put(scene->view, "f", VIEW_FILE, s.raw.data, s.raw.len, &scene->f.err), 0);
 	if (edit_apply(scene->view, &edit, &result, &scene->f.err) < 0)
 		fail_msg("%s", scene->f.err.message);
 	size_t have_len;
@@ -181,14 +191,18 @@ static void one_replacement(struct scene *scene)
 		strbuf_add(&wanted, fresh.data, fresh.len);
 		strbuf_add(&wanted, s.norm.data + start + len, s.norm.len - start - len);
 		normalise(have, have_len, s.bom, &have_norm);
-		if (have_norm.len != wanted.len || memcmp(have_norm.data, wanted.data, wanted.len) != 0)
-			fail_msg("'%s' became '%s' instead of '%s'", s.norm.data, have_norm.data, wanted.data);
+		if (have_norm.len != wanted.len ||
+		    memcmp(have_norm.data, wanted.data, wanted.len) != 0)
+			fail_msg("'%s' became '%s' instead of '%s'", s.norm.data,
+				 have_norm.data, wanted.data);
 		untouched(&s, start, start + len, &head, &tail);
 		assert_true(common_head(have, have_len, s.raw.data, s.raw.len) >= head);
-		/* added text may run into the next line; then that line's own end counts as touched */
+		/* added text may run into the next line; then that line's own end counts as
+		 * touched */
 		assert_true(have_len >= tail);
 		if (memcmp(have + have_len - tail, s.raw.data + s.raw.len - tail, tail) != 0)
-			fail_msg("bytes behind the edit changed: '%s' -> '%s'", s.raw.data, have);
+			fail_msg("bytes behind the edit changed: '%s' -> '%s'", s.raw.data,
+				 have);
 		for (size_t i = 0; i < have_len && s.ends == ENDS_LF; i++)
 			assert_int_not_equal(have[i], '\r');
 		for (size_t i = 0; i < have_len && s.ends == ENDS_CRLF; i++)
@@ -196,7 +210,8 @@ static void one_replacement(struct scene *scene)
 				assert_true(i && have[i - 1] == '\r');
 	} else {
 		if (result.code == EDIT_OK)
-			fail_msg("'%s' in '%s' is there %zu times but was replaced", what, s.norm.data, count);
+			fail_msg("'%s' in '%s' is there %zu times but was replaced", what,
+				 s.norm.data, count);
 		assert_int_equal(have_len, s.raw.len);
 		assert_memory_equal(have, s.raw.data, have_len);
 	}
@@ -218,10 +233,15 @@ static void one_insertion(struct scene *scene)
 	char text[] = "new\nlines\n";
 
 	make_sample(&s);
-	size_t lines = occurrences(&s.norm, "\n", 1) + (s.norm.len && s.norm.data[s.norm.len - 1] != '\n');
-	struct edit edit = {.op = EDIT_INSERT, .path = (char *)(uintptr_t) "f", .text = text,
-			    .text_len = strlen(text) - pick(2), .line = (long)pick((unsigned)lines + 1)};
-	assert_int_equal(view_put(scene->view, "f", VIEW_FILE, s.raw.data, s.raw.len, &scene->f.err), 0);
+	size_t lines =
+	    occurrences(&s.norm, "\n", 1) + (s.norm.len && s.norm.data[s.norm.len - 1] != '\n');
+	struct edit edit = {.op = EDIT_INSERT,
+			    .path = (char *)(uintptr_t) "f",
+			    .text = text,
+			    .text_len = strlen(text) - pick(2),
+			    .line = (long)pick((unsigned)lines + 1)};
+	assert_int_equal(
+	    view_put(scene->view, "f", VIEW_FILE, s.raw.data, s.raw.len, &scene->f.err), 0);
 	if (edit_apply(scene->view, &edit, &result, &scene->f.err) < 0)
 		fail_msg("%s", scene->f.err.message);
 	assert_int_equal(result.code, EDIT_OK);
@@ -229,8 +249,10 @@ static void one_insertion(struct scene *scene)
 	char *have = fixture_read(scene->view, "f", &len);
 	size_t head = common_head(have, len, s.raw.data, s.raw.len);
 	assert_true(len > s.raw.len);
-	/* the rest of the old file is the end of the new one, or the file had no final newline and still has none */
-	bool kept = memcmp(have + len - (s.raw.len - head), s.raw.data + head, s.raw.len - head) == 0;
+	/* the rest of the old file is the end of the new one, or the file had no final
+	 * newline and still has none */
+	bool kept =
+	    memcmp(have + len - (s.raw.len - head), s.raw.data + head, s.raw.len - head) == 0;
 	assert_true(kept);
 	if (lines)
 		assert_int_equal(have[len - 1] == '\n', s.norm.data[s.norm.len - 1] == '\n');

@@ -14,7 +14,8 @@ static void put_files(struct view *view, const struct json *files)
 		struct strbuf bytes;
 		strbuf_init(&bytes, STRBUF_MAX);
 		assert_int_equal(js_need_bytes(js_at(files, i), "content", &bytes, &err), 0);
-		if (view_put(view, js_str(js_at(files, i), "path", ""), VIEW_FILE, bytes.data, bytes.len, &err) < 0)
+		if (view_put(view, js_str(js_at(files, i), "path", ""), VIEW_FILE, bytes.data,
+			     bytes.len, &err) < 0)
 			fail_msg("%s", err.message);
 		strbuf_release(&bytes);
 	}
@@ -63,7 +64,8 @@ static void run_case(const struct json *one)
 		code = result.code;
 	}
 	if (strcmp(edit_code_text(code), wanted) != 0)
-		fail_msg("%s: %s instead of %s: %s", id, edit_code_text(code), wanted, result.message);
+		fail_msg("%s: %s instead of %s: %s", id, edit_code_text(code), wanted,
+			 result.message);
 	expect_files(view, id, js_get(one, code == EDIT_OK ? "after" : "before"));
 	/* and through JSON again it is the same edit */
 	struct json *again = edit_list_to_json(&list);

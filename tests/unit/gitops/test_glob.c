@@ -20,13 +20,39 @@ static void patterns_match_as_in_gitignore(void **state)
 	static const struct {
 		const char *pattern, *path;
 		bool wanted;
-	} cases[] = {
-	    {"*.c", "a.c", true}, {"*.c", "d/e/a.c", true}, {"*.c", "a.h", false}, {"/*.c", "a.c", true}, {"/*.c", "d/a.c", false},
-	    {"d/*.c", "d/a.c", true}, {"d/*.c", "d/e/a.c", false}, {"d/**", "d/e/a.c", true}, {"d/**", "x/d/a.c", false}, {"**/a.c", "a.c", true},
-	    {"**/a.c", "d/e/a.c", true}, {"**/a.c", "d/ba.c", false}, {"d/**/a.c", "d/a.c", true}, {"d/**/a.c", "d/e/f/a.c", true}, {"d/**/a.c", "d/xa.c", false},
-	    {"a?c", "abc", true}, {"d/a?c", "d/a/c", false}, {"[abc].x", "b.x", true}, {"[!abc].x", "b.x", false}, {"[^abc].x", "d.x", true}, {"[a-f].x", "e.x", true},
-	    {"[]a].x", "].x", true}, {"[[:digit:]].x", "5.x", true}, {"\\*.c", "*.c", true}, {"\\*.c", "a.c", false}, {"a*b*c", "aXbYc", true}, {"a*b*c", "aXcYb", false},
-	    {"d/[/]x", "d//x", false}, {"*", "a/b", true}, {"**", "a/b/c", true}, {"a/**/**/b", "a/b", true}, {"a**b", "axxb", true}, {"x/a**b", "x/a/b", false}};
+	} cases[] = {{"*.c", "a.c", true},
+		     {"*.c", "d/e/a.c", true},
+		     {"*.c", "a.h", false},
+		     {"/*.c", "a.c", true},
+		     {"/*.c", "d/a.c", false},
+		     {"d/*.c", "d/a.c", true},
+		     {"d/*.c", "d/e/a.c", false},
+		     {"d/**", "d/e/a.c", true},
+		     {"d/**", "x/d/a.c", false},
+		     {"**/a.c", "a.c", true},
+		     {"**/a.c", "d/e/a.c", true},
+		     {"**/a.c", "d/ba.c", false},
+		     {"d/**/a.c", "d/a.c", true},
+		     {"d/**/a.c", "d/e/f/a.c", true},
+		     {"d/**/a.c", "d/xa.c", false},
+		     {"a?c", "abc", true},
+		     {"d/a?c", "d/a/c", false},
+		     {"[abc].x", "b.x", true},
+		     {"[!abc].x", "b.x", false},
+		     {"[^abc].x", "d.x", true},
+		     {"[a-f].x", "e.x", true},
+		     {"[]a].x", "].x", true},
+		     {"[[:digit:]].x", "5.x", true},
+		     {"\\*.c", "*.c", true},
+		     {"\\*.c", "a.c", false},
+		     {"a*b*c", "aXbYc", true},
+		     {"a*b*c", "aXcYb", false},
+		     {"d/[/]x", "d//x", false},
+		     {"*", "a/b", true},
+		     {"**", "a/b/c", true},
+		     {"a/**/**/b", "a/b", true},
+		     {"a**b", "axxb", true},
+		     {"x/a**b", "x/a/b", false}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -37,7 +63,8 @@ static void patterns_match_as_in_gitignore(void **state)
 /* git check-attr with one rule says whether its wildmatch agrees. */
 static void random_patterns_agree_with_git(void **state)
 {
-	static const char *const parts[] = {"a", "b", "*", "?", "/", "**", "[ab]", "[!a]", "/**/", ".c"};
+	static const char *const parts[] = {"a",  "b",	  "*",	  "?",	  "/",
+					    "**", "[ab]", "[!a]", "/**/", ".c"};
 	static const char *const names[] = {"a", "b", "ab", "/", "c", ".c"};
 	struct fixture f;
 	unsigned long seed = 12345;
@@ -47,11 +74,14 @@ static void random_patterns_agree_with_git(void **state)
 	for (int round = 0; round < 150; round++) {
 		char pattern[64] = "", path[64] = "";
 		for (int i = 0; i < 4; i++)
-			strcat(pattern, parts[(seed = seed * 1103515245 + 12345) / 65536 % ARRAY_LEN(parts)]);
+			strcat(pattern, parts[(seed = seed * 1103515245 + 12345) / 65536 %
+					      ARRAY_LEN(parts)]);
 		for (int i = 0; i < 5; i++)
-			strcat(path, names[(seed = seed * 1103515245 + 12345) / 65536 % ARRAY_LEN(names)]);
+			strcat(path, names[(seed = seed * 1103515245 + 12345) / 65536 %
+					   ARRAY_LEN(names)]);
 		size_t len = strlen(path);
-		if (path[0] == '/' || path[len - 1] == '/' || strstr(path, "//") || pattern[strlen(pattern) - 1] == '/')
+		if (path[0] == '/' || path[len - 1] == '/' || strstr(path, "//") ||
+		    pattern[strlen(pattern) - 1] == '/')
 			continue;
 		AUTO_FREE char *rule = mem_printf("%s hit\n", pattern);
 		AUTO_FREE char *info = mem_printf("%s/info/attributes", f.gitdir);

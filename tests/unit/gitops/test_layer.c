@@ -215,7 +215,9 @@ static void hostile_trees_are_refused_and_leave_nothing(void **state)
 	assert_int_equal(make(&s, deep, "b", NULL), ERROR_NO);
 	assert_non_null(strstr(s.f.err.message, "nested"));
 	/* missing content, an object of another kind */
-	AUTO_FREE char *missing = GIT(&s.f, "100644 blob 1111111111111111111111111111111111111111\tf\n", "mktree", "--missing");
+	AUTO_FREE char *missing =
+	    GIT(&s.f, "100644 blob 1111111111111111111111111111111111111111\tf\n", "mktree",
+		"--missing");
 	assert_int_equal(make(&s, missing, "b", NULL), ERROR_FAILED);
 	assert_int_equal(make(&s, blob, "b", NULL), ERROR_FAILED);
 	assert_int_equal(make(&s, "../x", "b", NULL), ERROR_USAGE);
@@ -232,10 +234,14 @@ static void links_and_submodules_are_laid_out(void **state)
 	(void)state;
 	scene_init(&s);
 	AUTO_FREE char *blob = GIT(&s.f, "/etc/passwd", "hash-object", "-w", "--stdin");
-	AUTO_FREE char *text = mem_printf("120000 blob %s\tlink\n160000 commit 1111111111111111111111111111111111111111\tsub\n100755 blob %s\trun\n", blob, blob);
+	AUTO_FREE char *text =
+	    mem_printf("120000 blob %s\tlink\n160000 commit "
+		       "1111111111111111111111111111111111111111\tsub\n100755 blob %s\trun\n",
+		       blob, blob);
 	AUTO_FREE char *tree = GIT(&s.f, text, "mktree", "--missing");
 	must_make(&s, tree, "b", true);
-	AUTO_FREE char *link = mem_printf("%s/%s/tree/link", s.base, tree), *sub = mem_printf("%s/%s/tree/sub", s.base, tree);
+	AUTO_FREE char *link = mem_printf("%s/%s/tree/link", s.base, tree),
+		       *sub = mem_printf("%s/%s/tree/sub", s.base, tree);
 	AUTO_FREE char *run = mem_printf("%s/%s/tree/run", s.base, tree);
 	assert_true(readlink(link, target, sizeof(target) - 1) > 0);
 	assert_string_equal(target, "/etc/passwd");
@@ -246,7 +252,7 @@ static void links_and_submodules_are_laid_out(void **state)
 	scene_release(&s);
 }
 
-/* ---- apply layers ------------------------------------------------------------------------------------------- */
+/* ---- apply layers ---- */
 
 static const char *kind_of(const char *dir, const char *name)
 {
@@ -268,16 +274,22 @@ static void apply_layer_holds_what_differs(void **state)
 
 	(void)state;
 	scene_init(&s);
-	fixture_tree(&s.f, base, "same/x", "1", "keep", "1", "d/gone", "1", "d/stays", "1", "all/a", "1", "all/b/c", "1", "file", "1", "dir/x", "1", "edit/deep/er", "1", NULL);
-	fixture_tree(&s.f, tree, "same/x", "1", "keep", "1", "d/stays", "1", "file/now/dir", "2", "dir", "2", "edit/deep/er", "2", "new/er", "2", NULL);
+	fixture_tree(&s.f, base, "same/x", "1", "keep", "1", "d/gone", "1", "d/stays", "1",
+		     "all/a", "1", "all/b/c", "1", "file", "1", "dir/x", "1", "edit/deep/er",
+		     "1", NULL);
+	fixture_tree(&s.f, tree, "same/x", "1", "keep", "1", "d/stays", "1", "file/now/dir",
+		     "2", "dir", "2", "edit/deep/er", "2", "new/er", "2", NULL);
 	struct checkout checkout = {.repo = s.f.repo};
 	for (int again = 0; again < 2; again++) /* what an earlier try left is gone */
 		if (layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err) < 0)
 			fail_msg("%s", s.f.err.message);
 	assert_false(whole);
 	AUTO_FREE char *layer = mem_printf("%s/layer", s.f.dir);
-	const char *const wanted[][2] = {{"same", "none"}, {"keep", "none"}, {"d/gone", "whiteout"}, {"d/stays", "none"}, {"all", "whiteout"}, {"file", "dir"},
-					 {"file/now/dir", "file"}, {"dir", "file"}, {"edit/deep/er", "file"}, {"new/er", "file"}};
+	const char *const wanted[][2] = {{"same", "none"},	   {"keep", "none"},
+					 {"d/gone", "whiteout"},   {"d/stays", "none"},
+					 {"all", "whiteout"},	   {"file", "dir"},
+					 {"file/now/dir", "file"}, {"dir", "file"},
+					 {"edit/deep/er", "file"}, {"new/er", "file"}};
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (strcmp(kind_of(layer, wanted[i][0]), wanted[i][1]) != 0)
 			fail_msg("%s is %s", wanted[i][0], kind_of(layer, wanted[i][0]));
@@ -293,18 +305,24 @@ static void changed_attributes_ask_for_a_whole_checkout(void **state)
 	(void)state;
 	scene_init(&s);
 	struct checkout checkout = {.repo = s.f.repo};
-	fixture_tree(&s.f, base, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n", NULL);
+	fixture_tree(&s.f, base, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n",
+		     NULL);
 	fixture_tree(&s.f, tree, "a", "1\n", "d/x", "1\n", NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err), 0);
+	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
+			 0);
 	assert_true(whole);
 	AUTO_FREE char *layer = mem_printf("%s/layer", s.f.dir);
 	assert_int_equal(access(layer, F_OK), -1);
-	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=lf\n", "d/x", "1\n", NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err), 0);
+	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=lf\n", "d/x", "1\n",
+		     NULL);
+	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
+			 0);
 	assert_true(whole);
 	/* a new directory's own attributes concern nothing else */
-	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n", "n/.gitattributes", "* eol=crlf\n", "n/x", "1\n", NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err), 0);
+	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n",
+		     "n/.gitattributes", "* eol=crlf\n", "n/x", "1\n", NULL);
+	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
+			 0);
 	assert_false(whole);
 	AUTO_FREE char *file = mem_printf("%s/n/x", layer);
 	struct stat st;

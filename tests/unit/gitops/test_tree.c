@@ -1,13 +1,16 @@
-/* Trees, patches and commits: what is recorded makes the same objects again, here and in git. */
+/* Trees, patches and commits: what is recorded makes the same objects again, here and in
+ * git. */
 #include "fixture.h"
 
 #include "gitops/commit.h"
 #include "gitops/diff.h"
 #include "pipeline/base/json.h"
 
-#define EDIT_FILES                                                                                                 \
-	"a.txt", "1\n2\n3\n4\n5\n6\n7\n8\n", "d/gone", "bye\n", "d/sub/x", "x\n", "swap", "a file\n", "dir/one", "1\n", "dir/two", "2\n", \
-	    "no newline", "last", "q\"uote.txt", "q\n", "run.sh", "#!/bin/sh\n", "empty", "", "bin", "text\n", "\xC3\xA9.txt", "e\n"
+#define EDIT_FILES                                                                             \
+	"a.txt", "1\n2\n3\n4\n5\n6\n7\n8\n", "d/gone", "bye\n", "d/sub/x", "x\n", "swap",      \
+	    "a file\n", "dir/one", "1\n", "dir/two", "2\n", "no newline", "last",              \
+	    "q\"uote.txt", "q\n", "run.sh", "#!/bin/sh\n", "empty", "", "bin", "text\n",       \
+	    "\xC3\xA9.txt", "e\n"
 
 struct scene {
 	struct fixture f;
@@ -17,7 +20,8 @@ struct scene {
 	char base[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE];
 };
 
-static void put(struct scene *s, const char *path, enum view_kind kind, const char *data, size_t len)
+static void put(struct scene *s, const char *path, enum view_kind kind, const char *data,
+		size_t len)
 {
 	if (view_put(s->view, path, kind, data, len, &s->f.err) < 0)
 		fail_msg("%s", s->f.err.message);
@@ -96,14 +100,17 @@ static void patch_makes_the_same_tree_with_git_apply(void **state)
 	AUTO_FREE char *applied = GIT(&s.f, NULL, "write-tree");
 	assert_string_equal(applied, s.tree);
 	/* and it is, byte for byte, git's own diff */
-	AUTO_FREE char *own = GIT(&s.f, NULL, "-c", "core.quotePath=false", "-c", "core.compression=6", "diff-tree", "-r", "-p", "--full-index", "--binary",
-				  "--no-renames", "--diff-algorithm=myers", s.base, s.tree);
+	AUTO_FREE char *own =
+	    GIT(&s.f, NULL, "-c", "core.quotePath=false", "-c", "core.compression=6",
+		"diff-tree", "-r", "-p", "--full-index", "--binary", "--no-renames",
+		"--diff-algorithm=myers", s.base, s.tree);
 	AUTO_FREE char *own_file = mem_printf("%s/own", s.f.dir);
 	fd = open(own_file, O_WRONLY | O_CREAT, 0600);
 	assert_int_equal(fd_write_all(fd, own, strlen(own)), 0);
 	assert_int_equal(fd_write_all(fd, "\n", 1), 0);
 	close(fd);
-	free(run_program(s.f.dir, (const char *const[]){"diff", "-u", "own", "patch", NULL}, NULL));
+	free(run_program(s.f.dir, (const char *const[]){"diff", "-u", "own", "patch", NULL},
+			 NULL));
 	strbuf_release(&patch);
 	scene_release(&s);
 }
@@ -112,7 +119,10 @@ static void recorded_changes_make_the_tree_again(void **state)
 {
 	struct scene s;
 	char commit[GITOPS_OID_SIZE], again[GITOPS_OID_SIZE];
-	struct commit_spec spec = {.name = "Agent", .email = "agent@example.org", .time = 1700000000, .message = "T\n\nbody\n"};
+	struct commit_spec spec = {.name = "Agent",
+				   .email = "agent@example.org",
+				   .time = 1700000000,
+				   .message = "T\n\nbody\n"};
 
 	(void)state;
 	scene_init(&s);
@@ -123,22 +133,34 @@ static void recorded_changes_make_the_tree_again(void **state)
 	if (commit_check_tree(s.f.repo, base_commit, s.base, changes, s.tree, &s.f.err) < 0)
 		fail_msg("%s", s.f.err.message);
 	/* another tree, another base, a doctored record: none passes */
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.base, changes, s.base, &s.f.err), ERROR_FAILED);
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.tree, changes, s.tree, &s.f.err), ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.base, changes, s.base, &s.f.err),
+	    ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.tree, changes, s.tree, &s.f.err),
+	    ERROR_FAILED);
 	struct json *doctored = js_copy(changes);
 	js_set_str(js_at(doctored, 0), "new_oid", "1111111111111111111111111111111111111111");
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err), ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err),
+	    ERROR_FAILED);
 	js_free(doctored);
 	doctored = js_copy(changes);
 	js_set_str(js_at(doctored, 0), "path", ".git/hooks/x");
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err), ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err),
+	    ERROR_FAILED);
 	assert_non_null(strstr(s.f.err.message, "refused"));
 	js_set_str(js_at(doctored, 0), "path", "zzz");
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err), ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err),
+	    ERROR_FAILED);
 	js_free(doctored);
 	doctored = js_copy(changes);
 	js_set_str(js_at(doctored, 0), "new_mode", "120000");
-	assert_int_equal(commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err), ERROR_FAILED);
+	assert_int_equal(
+	    commit_check_tree(s.f.repo, base_commit, s.base, doctored, s.tree, &s.f.err),
+	    ERROR_FAILED);
 	js_free(doctored);
 	/* a commit of it */
 	spec.tree = s.tree;
@@ -148,12 +170,17 @@ static void recorded_changes_make_the_tree_again(void **state)
 	assert_int_equal(commit_make(s.f.repo, &spec, again, &s.f.err), 0);
 	assert_string_equal(commit, again);
 	assert_int_equal(commit_check(s.f.repo, commit, s.tree, base_commit, &s.f.err), 0);
-	assert_int_equal(commit_check(s.f.repo, commit, s.base, base_commit, &s.f.err), ERROR_FAILED);
-	assert_int_equal(commit_check(s.f.repo, commit, s.tree, commit, &s.f.err), ERROR_FAILED);
-	assert_int_equal(commit_check(s.f.repo, base_commit, s.base, base_commit, &s.f.err), ERROR_FAILED);
+	assert_int_equal(commit_check(s.f.repo, commit, s.base, base_commit, &s.f.err),
+			 ERROR_FAILED);
+	assert_int_equal(commit_check(s.f.repo, commit, s.tree, commit, &s.f.err),
+			 ERROR_FAILED);
+	assert_int_equal(commit_check(s.f.repo, base_commit, s.base, base_commit, &s.f.err),
+			 ERROR_FAILED);
 	AUTO_FREE char *shown = GIT(&s.f, NULL, "cat-file", "commit", commit);
-	AUTO_FREE char *wanted = mem_printf("tree %s\nparent %s\nauthor Agent <agent@example.org> 1700000000 +0000\n"
-					    "committer Agent <agent@example.org> 1700000000 +0000\n\nT\n\nbody", s.tree, base_commit);
+	AUTO_FREE char *wanted =
+	    mem_printf("tree %s\nparent %s\nauthor Agent <agent@example.org> 1700000000 +0000\n"
+		       "committer Agent <agent@example.org> 1700000000 +0000\n\nT\n\nbody",
+		       s.tree, base_commit);
 	assert_string_equal(shown, wanted);
 	AUTO_FREE char *fsck = GIT(&s.f, NULL, "fsck", "--strict", "--no-dangling", commit);
 	assert_string_equal(fsck, "");
@@ -164,7 +191,12 @@ static void recorded_changes_make_the_tree_again(void **state)
 static void commit_parts_cannot_inject_headers(void **state)
 {
 	static const char oid[] = "1111111111111111111111111111111111111111";
-	const struct commit_spec good = {.tree = oid, .parent = oid, .name = "A \xC3\xA9", .email = "a@b", .time = 1, .message = "m\n"};
+	const struct commit_spec good = {.tree = oid,
+					 .parent = oid,
+					 .name = "A \xC3\xA9",
+					 .email = "a@b",
+					 .time = 1,
+					 .message = "m\n"};
 	struct commit_spec bad[12];
 	struct strbuf out;
 	struct error err = {0};
@@ -201,8 +233,10 @@ static void signature_goes_into_the_header(void **state)
 	strbuf_init(&plain, 10000);
 	strbuf_init(&out, 10000);
 	strbuf_adds(&plain, "tree 1\nauthor x\n\nT\n\nbody\n");
-	assert_int_equal(commit_add_signature(&plain, "-----BEGIN\nab\n-----END\n", &out, &err), 0);
-	assert_string_equal(out.data, "tree 1\nauthor x\ngpgsig -----BEGIN\n ab\n -----END\n\nT\n\nbody\n");
+	assert_int_equal(commit_add_signature(&plain, "-----BEGIN\nab\n-----END\n", &out, &err),
+			 0);
+	assert_string_equal(
+	    out.data, "tree 1\nauthor x\ngpgsig -----BEGIN\n ab\n -----END\n\nT\n\nbody\n");
 	assert_int_equal(commit_add_signature(&plain, "", &out, &err), ERROR_USAGE);
 	strbuf_reset(&plain);
 	strbuf_adds(&plain, "no end");

@@ -11,8 +11,8 @@ static void scene_init(struct scene *s)
 	char tree[GITOPS_OID_SIZE];
 
 	fixture_init(&s->f);
-	fixture_tree(&s->f, tree, "a.txt", "one\ntwo\nThree\n", "d/b.txt", "beta two\n", "d/e/c.c",
-		     "int c;\n", "d.x", "dot\n", "z/only", "z\n", NULL);
+	fixture_tree(&s->f, tree, "a.txt", "one\ntwo\nThree\n", "d/b.txt", "beta two\n",
+		     "d/e/c.c", "int c;\n", "d.x", "dot\n", "z/only", "z\n", NULL);
 	s->view = view_new(s->f.repo, tree, NULL, &s->f.err);
 	assert_non_null(s->view);
 }
@@ -118,10 +118,12 @@ static void search_finds_lines_in_base_and_changes(void **state)
 /* A tree with a link, a submodule and an executable, by git. */
 static void odd_tree(struct fixture *f, char tree[GITOPS_OID_SIZE])
 {
-	AUTO_FREE char *blob = GIT(f, "target/../../etc/passwd", "hash-object", "-w", "--stdin");
+	AUTO_FREE char *blob =
+	    GIT(f, "target/../../etc/passwd", "hash-object", "-w", "--stdin");
 	AUTO_FREE char *input = mem_printf("120000 blob %s\tlink\n160000 commit "
 					   "1111111111111111111111111111111111111111\tsub\n"
-					   "100755 blob %s\trun\n", blob, blob);
+					   "100755 blob %s\trun\n",
+					   blob, blob);
 	AUTO_FREE char *made = GIT(f, input, "mktree", "--missing");
 
 	memcpy(tree, made, GITOPS_OID_SIZE);
@@ -204,7 +206,8 @@ static void changes_are_minimal_and_the_tree_is_git_s(void **state)
 	AUTO_FREE char *a = GIT(&s.f, "changed\n", "hash-object", "-w", "--stdin");
 	AUTO_FREE char *d = GIT(&s.f, "a file now\n", "hash-object", "-w", "--stdin");
 	AUTO_FREE char *x = GIT(&s.f, "dot\n", "hash-object", "-w", "--stdin");
-	AUTO_FREE char *input = mem_printf("100644 blob %s\ta.txt\n100644 blob %s\td.x\n100644 blob %s\td\n", a, x, d);
+	AUTO_FREE char *input = mem_printf(
+	    "100644 blob %s\ta.txt\n100644 blob %s\td.x\n100644 blob %s\td\n", a, x, d);
 	AUTO_FREE char *wanted = GIT(&s.f, input, "mktree");
 	assert_string_equal(tree, wanted);
 	scene_release(&s);
@@ -231,7 +234,8 @@ static void file_becomes_directory_and_all_is_deleted(void **state)
 	scene_release(&s);
 }
 
-/* Law L8: objects go to the quarantine, and not even a time stamp of the repository changes. */
+/* Law L8: objects go to the quarantine, and not even a time stamp of the repository
+ * changes. */
 static void writing_leaves_the_repository_alone(void **state)
 {
 	struct fixture f;
@@ -274,8 +278,9 @@ static void oversized_and_missing_objects_are_refused(void **state)
 	assert_int_equal(view_read(view, "big", &buf, &f.err), ERROR_NO);
 	assert_non_null(strstr(f.err.message, "too big"));
 	view_free(MEM_STEAL(view));
-	AUTO_FREE char *made = GIT(&f, "100644 blob 1111111111111111111111111111111111111111\tgone\n",
-				   "mktree", "--missing");
+	AUTO_FREE char *made =
+	    GIT(&f, "100644 blob 1111111111111111111111111111111111111111\tgone\n", "mktree",
+		"--missing");
 	view = view_new(f.repo, made, NULL, &f.err);
 	assert_int_equal(view_read(view, "gone", &buf, &f.err), ERROR_FAILED);
 	assert_non_null(strstr(f.err.message, "missing object"));
