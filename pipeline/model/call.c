@@ -156,10 +156,8 @@ static void try_once(struct attempt *attempt, const struct strbuf *body, long lo
 {
 	struct caller *caller = attempt->caller;
 	struct http_result http AUTO_HTTP_RESULT = {0};
-	char *path AUTO_FREE =
-	    mem_printf("%s%s", caller->job->path, caller->provider->endpoint);
+	struct strbuf path AUTO_STRBUF = STRBUF_NONE;
 	struct http_request request = {
-	    .path = path,
 	    .headers = caller->provider->headers,
 	    .key_header = caller->provider->key_header,
 	    .key = caller->key,
@@ -175,6 +173,9 @@ static void try_once(struct attempt *attempt, const struct strbuf *body, long lo
 					 caller->job->limits.max_output_tokens};
 	bool began;
 
+	strbuf_init(&path, STRBUF_MAX);
+	provider_path(caller->provider, caller->job->path, &path);
+	request.path = path.data;
 	http_post(caller->http, &request, &http);
 	provider_stream_end(&attempt->stream);
 	judge(attempt, &http, fault);

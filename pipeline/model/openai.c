@@ -422,6 +422,7 @@ static const char *const headers[] = {NULL};
 const struct provider provider_openai = {
     .name = "openai",
     .endpoint = "/chat/completions",
+    .base_is_versioned = true,
     .key_header = "Authorization: Bearer ",
     .headers = headers,
     .request = make_request,

@@ -14,6 +14,18 @@ const struct provider *provider_find(const char *name)
 	return NULL;
 }
 
+void provider_path(const struct provider *provider, const char *base, struct strbuf *out)
+{
+	static const char version[] = "/v1";
+	size_t len = strlen(base), tail = sizeof(version) - 1;
+	bool there = len >= tail && strcmp(base + len - tail, version) == 0;
+
+	strbuf_adds(out, base);
+	if (!there && !(provider->base_is_versioned && len))
+		strbuf_adds(out, version);
+	strbuf_adds(out, provider->endpoint);
+}
+
 bool provider_learn(const struct provider *provider, unsigned *quirks, const char *message)
 {
 	static const struct {

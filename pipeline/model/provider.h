@@ -31,7 +31,8 @@ struct provider_request {
 
 struct provider {
 	const char *name;	    /* as in the job: "anthropic", "openai" */
-	const char *endpoint;	    /* behind the base path */
+	const char *endpoint;	    /* behind the base path and its version */
+	bool base_is_versioned;	    /* a base path that is not empty has the version already */
 	const char *key_header;	    /* the key is put right behind it */
 	const char *const *headers; /* further ones; NULL-terminated */
 	/* The whole request body, appended. */
@@ -44,6 +45,13 @@ struct provider {
 };
 
 extern const struct provider provider_anthropic, provider_openai;
+
+/*
+ * The path to call for a base URL's path, appended. Habits differ: OpenAI's base URLs end in
+ * the version
+ * ("/v1", "/api/v1"), Anthropic's do not; one that is there is never doubled.
+ */
+void provider_path(const struct provider *provider, const char *base, struct strbuf *out);
 
 /* NULL when there is none of that name ("replay" is none: see replay.h). */
 const struct provider *provider_find(const char *name);

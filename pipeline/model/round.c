@@ -218,6 +218,7 @@ static int redo(struct round *round, struct error *err)
 		if (after && strcmp(line_role(after), "tool") == 0)
 			kind = redo_turn(round, line, after, err);
 	}
+	round->cut = 0; /* the limit may have been raised since */
 	return kind;
 }
 

@@ -94,9 +94,13 @@ def forever(t, place, repo, mode, status, requests, part, costs, wire, limits):
             return
         # the run is saved: it goes on with a server that behaves
         server.script(CONVERSATION)
-        if mode in ("refusal", "max_tokens", "max_tokens-call", "pause", "bad-tool-json"):
+        if mode == "max_tokens-call":
+            server.script([answer_calls([SUBMIT])])  # the edit before the cut call was made
+        if mode == "refusal":
             return  # the conversation itself holds the end
-        run.limits["response_bytes"] = 8 << 20
+        if mode in ("pause", "bad-tool-json"):
+            t.equal(run.round().status, status, f"{name}: resumed with the same limit, it ends again")
+        run.limits.update(response_bytes=8 << 20, turns=20)
         again = run.round()
         t.equal(again.status, 0, f"{name}: resumed, it goes on", again.describe())
 

@@ -154,11 +154,38 @@ static void find_knows_two_formats(void **state)
 	assert_null(provider_find(""));
 }
 
+static void path_has_the_version_once(void **state)
+{
+	static const struct {
+		const struct provider *provider;
+		const char *base, *wanted;
+	} cases[] = {
+	    {&provider_anthropic, "", "/v1/messages"},
+	    {&provider_anthropic, "/v1", "/v1/messages"},
+	    {&provider_anthropic, "/proxy/anthropic", "/proxy/anthropic/v1/messages"},
+	    {&provider_anthropic, "/api/v1", "/api/v1/messages"},
+	    {&provider_openai, "", "/v1/chat/completions"},
+	    {&provider_openai, "/v1", "/v1/chat/completions"},
+	    {&provider_openai, "/api/v1", "/api/v1/chat/completions"},
+	    {&provider_openai, "/v1beta/openai", "/v1beta/openai/chat/completions"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct strbuf path AUTO_STRBUF = STRBUF_NONE;
+
+		strbuf_init(&path, STRBUF_MAX);
+		provider_path(cases[i].provider, cases[i].base, &path);
+		assert_string_equal(path.data, cases[i].wanted);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stream_spoilt_in_any_way_ends_in_order),
 	    cmocka_unit_test(find_knows_two_formats),
+	    cmocka_unit_test(path_has_the_version_once),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
