@@ -171,11 +171,17 @@ static int read_issue(struct model *model, struct error *err)
 static int open_view(struct model *model, struct error *err)
 {
 	struct json *changes AUTO_JSON = NULL;
+	struct view_limits limits = view_limits_default;
 	int kind = repo_open_job(model->job.paths, false, &model->repo, err);
 
 	if (kind < 0)
 		return kind;
-	model->view = view_new(model->repo, model->job.base_tree, NULL, err);
+	/* what agent-apply would refuse is refused here, where the model can mend it */
+	if (model->job.limits.files)
+		limits.files = (size_t)model->job.limits.files;
+	if (model->job.limits.bytes)
+		limits.bytes = (uint64_t)model->job.limits.bytes;
+	model->view = view_new(model->repo, model->job.base_tree, &limits, err);
 	if (!model->view)
 		return err->kind;
 	toolbox_init(&model->box, model->view);

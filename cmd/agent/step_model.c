@@ -130,6 +130,8 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 	js_set_int(limits, "call_ms", config_number(run->config, "model.callTimeout") * 1000);
 	js_set_int(limits, "turns", config_number(run->config, "model.turns"));
 	js_set_int(limits, "response_bytes", RESPONSE_MAX);
+	js_set_int(limits, "files", config_number(run->config, "apply.maxFiles"));
+	js_set_int(limits, "bytes", config_number(run->config, "apply.maxBytes"));
 	js_set(job, "limits", limits);
 	return job;
 }

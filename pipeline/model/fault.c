@@ -151,7 +151,8 @@ static enum fault_kind kind_of_refusal(int status, const char *type, const char 
 	static const char *const too_long[] = {"prompt is too long", "context length",
 					       "context window",     "context_length_exceeded",
 					       "context size",	     "request_too_large",
-					       "too many tokens",    NULL};
+					       "too many tokens",    "context limit",
+					       "input is too long",  NULL};
 	static const char *const key[] = {"api key not valid", "invalid api key",
 					  "invalid_api_key", "invalid x-api-key", NULL};
 
@@ -282,6 +283,8 @@ void fault_brief(const struct fault *fault, char *text, size_t size)
 int fault_error(const struct fault *fault, const struct fault_context *context,
 		struct error *err)
 {
+	static const char *const output_limit[] = {"max_tokens", "max_completion_tokens",
+						   "output tokens", NULL};
 	char status[16] = "", tries[32] = "", wait[64] = "", named[256] = "";
 	bool names_model = fault->kind == FAULT_MODEL || fault->kind == FAULT_TOOLS;
 
@@ -304,5 +307,7 @@ int fault_error(const struct fault *fault, const struct fault_context *context,
 		return error_next(
 		    err, "no key was given: set [model] key, or the variable that holds "
 			 "it");
+	if (fault->kind == FAULT_REQUEST && says(fault->detail, output_limit))
+		return error_next(err, "lower [model] maxOutputTokens, then: agent resume");
 	return error_next(err, "%s", rules[fault->kind].next);
 }

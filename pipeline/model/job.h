@@ -5,7 +5,8 @@
  *	{"paths":{"repo","common"?,"alternates"?,"ca"?},
  *	 "provider":{"kind":"anthropic"|"openai"|"replay","model":NAME,"host","port":N,"tls":bool,"path":"/v1"},
  *	 "base_commit":OID,"base_tree":OID,"round":N,"rounds":N,"title":TEXT,"feedback":TEXT|null,
- *	 "limits":{"max_output_tokens":N,"idle_ms":N,"call_ms":N,"response_bytes":N,"turns":N,"backoff_ms":N},
+ *	 "limits":{"max_output_tokens":N,"idle_ms":N,"call_ms":N,"response_bytes":N,"turns":N,"backoff_ms":N,
+ *	           "files":N,"bytes":N},
  *	 "test_command":TEXT}
  *
  * Every limit may be left out. call_ms is for one answer with all its tries and waits.
@@ -26,6 +27,7 @@ struct model_limits {
 	long long response_bytes;    /* largest answer, on the wire */
 	long long turns;	     /* most answers a round */
 	long long backoff_ms;	     /* first wait before a call is tried again */
+	long long files, bytes; /* that the change may touch and write; 0: the view's own */
 };
 
 /* Strings are borrowed from the JSON. */

@@ -222,6 +222,11 @@ def inputs(t, place, repo):
          limits={"backoff_ms": 1})
     latin = modelstage.Run(place, repo, "replay", issue=b"gr\xfc\xdf dich", recording=[answer(EDIT, SUBMIT)])
     t.equal(latin.round().status, 0, "an issue that is not UTF-8 is taken")
+    many = [{"name": "write_file", "input": {"path": f"new{n}", "content": "12345"}} for n in range(3)]
+    capped = modelstage.Run(place, repo, "replay", recording=[answer(*many), answer(SUBMIT)], limits={"files": 2})
+    end = capped.round()
+    t.equal((end.status, [e for _, e in tool_texts(capped)]), (0, [False, False, True, False]),
+            "what the apply stage would refuse is told to the model", end.describe())
     full = modelstage.Run(place, repo, "replay", recording=[answer(EDIT, SUBMIT)])
     os.symlink("/dev/full", full.changes_path(1))
     end = full.round()

@@ -198,6 +198,23 @@ static void errors_name_kind_status_and_next_step(void **state)
 	}
 }
 
+static void refused_output_limit_has_its_own_next_step(void **state)
+{
+	const struct fault_context context = {
+	    .provider = "p", .model = "m", .host = "h", .has_key = true, .tries = 1};
+	struct error err = {0};
+	struct fault fault;
+
+	(void)state;
+	fault_of_kind(&fault, FAULT_REQUEST, "max_tokens: 16384 > 4096, the maximum for m",
+		      NULL);
+	fault_error(&fault, &context, &err);
+	assert_non_null(strstr(err.next, "maxOutputTokens"));
+	fault_of_kind(&fault, FAULT_REQUEST, "something else", NULL);
+	fault_error(&fault, &context, &err);
+	assert_null(strstr(err.next, "maxOutputTokens"));
+}
+
 static void model_name_is_escaped_and_missing_key_is_said(void **state)
 {
 	const struct fault_context context = {.provider = "openai",
@@ -226,6 +243,7 @@ int main(void)
 	    cmocka_unit_test(detail_is_escaped_scrubbed_and_cut),
 	    cmocka_unit_test(wait_follows_the_server_or_doubles),
 	    cmocka_unit_test(errors_name_kind_status_and_next_step),
+	    cmocka_unit_test(refused_output_limit_has_its_own_next_step),
 	    cmocka_unit_test(model_name_is_escaped_and_missing_key_is_said),
 	};
 
