@@ -156,7 +156,7 @@ static int read_changes(const struct edit_job *job, struct json **changes,
 		return rc;
 	if (strcmp(js_str(json, "base_tree", ""), job->base_tree) != 0)
 		return error_set(err, ERROR_USAGE, "changes.json is for another base tree");
-	if ((rc = edit_list_from_json(js_get(json, "edits"), list, err)) < 0)
+	if (edit_list_from_json(js_get(json, "edits"), list, err) < 0)
 		return error_wrap(err, "changes.json");
 	*changes = MEM_STEAL(json);
 	return 0;

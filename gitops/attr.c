@@ -479,6 +479,12 @@ static void expand_ident(const char *data, size_t len, const char *oid, struct s
 	}
 }
 
+/* gcc takes iconv_open's failure value for a handle that is lost. */
+#pragma GCC diagnostic push
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 /* From UTF-8. False when libc does not know the encoding or the bytes do not fit in it. */
 static bool encode(const char *encoding, const char *data, size_t len, struct strbuf *out)
 {
@@ -512,6 +518,8 @@ static bool encode(const char *encoding, const char *data, size_t len, struct st
 		out->len = mark;
 	return fine;
 }
+
+#pragma GCC diagnostic pop
 
 int attr_convert(const struct attr_facts *facts, const char *data, size_t len, const char *oid,
 		 struct strbuf *out)

@@ -138,7 +138,7 @@ static int gather(const struct gitops_paths *paths, const char *rev, struct json
 	AUTO_REPO struct gitops_repo *repo = NULL;
 	AUTO_VIEW struct view *view = NULL;
 	struct repo_format format = {0};
-	struct ref_value value;
+	struct ref_value value = {.oid = ""};
 	int rc = repo_open(paths, &repo, err);
 
 	if (rc == 0)

@@ -118,7 +118,7 @@ int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 	enum gitops_type type;
 	uint64_t size;
 
-	strbuf_init(&bytes, COMMIT_MESSAGE_MAX * 2);
+	strbuf_init(&bytes, (size_t)COMMIT_MESSAGE_MAX * 2);
 	int rc = commit_format(spec, &bytes, err);
 	if (rc == 0)
 		rc = repo_header(repo, spec->tree, &type, &size, err);

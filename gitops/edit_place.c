@@ -77,7 +77,7 @@ struct indent_map {
 static const struct indent_pair *indent_get(const struct indent_map *map, const char *from,
 					    size_t len)
 {
-	for (size_t i = 0; i < map->len; i++)
+	for (size_t i = 0; map->pairs && i < map->len; i++)
 		if (map->pairs[i].from_len == len && memcmp(map->pairs[i].from, from, len) == 0)
 			return &map->pairs[i];
 	return NULL;
@@ -121,7 +121,7 @@ static long common_shift(const struct indent_map *map)
 {
 	long shift = -1;
 
-	for (size_t i = 0; i < map->len; i++) {
+	for (size_t i = 0; map->pairs && i < map->len; i++) {
 		const struct indent_pair *pair = &map->pairs[i];
 		if (pair->to_len < pair->from_len ||
 		    memcmp(pair->to + (pair->to_len - pair->from_len), pair->from,
@@ -166,7 +166,7 @@ static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
 {
 	static const struct indent_pair none = {"", "", 0, 0};
 
-	for (size_t i = 0; i < map->len; i++)
+	for (size_t i = 0; map->pairs && i < map->len; i++)
 		for (size_t j = 0; j <= map->len; j++) {
 			const struct indent_pair *big = &map->pairs[i];
 			const struct indent_pair *small = j < map->len ? &map->pairs[j] : &none;
@@ -223,7 +223,7 @@ static bool indent_translate(const struct indent_map *map, const char *from, siz
 	}
 	if (!indent_unit(map, &unit))
 		return false;
-	for (size_t i = 0; i < map->len; i++) {
+	for (size_t i = 0; map->pairs && i < map->len; i++) {
 		const struct indent_pair *have = &map->pairs[i];
 		if (have->from_len < len && memcmp(have->from, from, have->from_len) == 0 &&
 		    (!best || have->from_len > best->from_len))

@@ -16,7 +16,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 
-#define WAIT_MS (30 * 60 * 1000LL)
+#define WAIT_MS 1800000LL
 #define POLL_NS 20000000L
 #define SEAL_MAX 1024
 

@@ -112,7 +112,7 @@ static bool is_short_name(const char *name, const char *prefix)
 
 bool path_is_dotgit(const char *component, size_t len)
 {
-	char folded[64];
+	char folded[64] = "";
 
 	fold_component(folded, sizeof(folded), component, len);
 	return strcmp(folded, ".git") == 0 || is_short_name(folded, "git");
@@ -120,7 +120,7 @@ bool path_is_dotgit(const char *component, size_t len)
 
 bool path_is_dotgitmodules(const char *component, size_t len)
 {
-	char folded[64];
+	char folded[64] = "";
 
 	fold_component(folded, sizeof(folded), component, len);
 	return strcmp(folded, ".gitmodules") == 0 || is_short_name(folded, "gitmod") ||

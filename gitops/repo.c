@@ -338,8 +338,8 @@ bool repo_has(struct gitops_repo *repo, const char *oid)
 int repo_blob(struct gitops_repo *repo, const char *oid, uint64_t max_bytes, struct strbuf *out,
 	      struct error *err)
 {
-	enum gitops_type type;
-	uint64_t size;
+	enum gitops_type type = GITOPS_BLOB;
+	uint64_t size = 0;
 	git_odb_object *object = NULL;
 	git_oid id;
 	int rc = repo_header(repo, oid, &type, &size, err);
@@ -385,8 +385,8 @@ int repo_commit_tree(struct gitops_repo *repo, const char *commit, char tree[GIT
 		     struct error *err)
 {
 	git_commit *object = NULL;
-	enum gitops_type type;
-	uint64_t size;
+	enum gitops_type type = GITOPS_BLOB;
+	uint64_t size = 0;
 	git_oid id;
 	int rc = repo_header(repo, commit, &type, &size, err);
 

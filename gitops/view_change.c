@@ -137,7 +137,7 @@ static int check_siblings(struct view *view, const char *path, size_t dir_len, c
 		size_t other_len = strcspn(other, "/");
 		if (view->items[at].kind != VIEW_NONE &&
 		    path_same_fold(name, name_len, other, other_len) &&
-		    memcmp(name, other, name_len))
+		    memcmp(name, other, name_len) != 0)
 			return collision(err, path, path, dir_len, other, other_len);
 	}
 	return 0;
@@ -146,8 +146,8 @@ static int check_siblings(struct view *view, const char *path, size_t dir_len, c
 /* All that must hold before bytes may be put at a path. */
 static int check_put(struct view *view, const char *path, struct error *err)
 {
-	size_t len = strlen(path), missing;
-	enum view_kind kind;
+	size_t len = strlen(path), missing = (size_t)-1;
+	enum view_kind kind = VIEW_NONE;
 	const struct view_item *item;
 	const git_tree_entry *entry;
 	int rc = path_check(path, len, err);
@@ -230,7 +230,7 @@ static int delete_file(struct view *view, const char *path, struct error *err)
 
 int view_remove(struct view *view, const char *path, struct error *err)
 {
-	struct view_stat st;
+	struct view_stat st = {.kind = VIEW_NONE};
 	int rc = stat_file(view, path, &st, err);
 
 	if (rc == 0)
@@ -240,7 +240,7 @@ int view_remove(struct view *view, const char *path, struct error *err)
 
 int view_rename(struct view *view, const char *path, const char *to, struct error *err)
 {
-	struct view_stat st;
+	struct view_stat st = {.kind = VIEW_NONE};
 	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
 	int rc = stat_file(view, path, &st, err);
 
