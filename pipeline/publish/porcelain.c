@@ -10,6 +10,34 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 
+/* A line of a text, without its end; borrowed. */
+struct line {
+	const char *data;
+	size_t len;
+};
+
+/* Takes the first line off the text. False when nothing is left. A carriage return at its end
+ * goes with it. */
+static bool take_line(const char **text, size_t *len, struct line *line)
+{
+	const char *end = *len ? memchr(*text, '\n', *len) : NULL;
+
+	if (!*len)
+		return false;
+	line->data = *text;
+	line->len = end ? (size_t)(end - *text) : *len;
+	*len -= line->len + (end != NULL);
+	*text += line->len + (end != NULL);
+	if (line->len && line->data[line->len - 1] == '\r')
+		line->len--;
+	return true;
+}
+
+static bool begins(const struct line *line, const char *prefix)
+{
+	return line->len >= strlen(prefix) && memcmp(line->data, prefix, strlen(prefix)) == 0;
+}
+
 /* Whether needle is in the len bytes at text. */
 static bool holds(const char *text, size_t len, const char *needle)
 {
@@ -57,32 +85,28 @@ void porcelain_parse(const char *text, size_t len, const char *oid, const char *
 	AUTO_FREE char *refspec = mem_printf("%s:%s", oid, ref);
 	size_t refspec_len = strlen(refspec);
 	bool seen = false;
+	struct line line;
 
 	*status = (struct push_status){.outcome = PUSH_NO_LINE};
-	while (len) {
-		const char *end = memchr(text, '\n', len), *summary;
-		size_t line = end ? (size_t)(end - text) : len;
+	while (take_line(&text, &len, &line)) {
+		const char *summary;
+		size_t summary_len;
 
 		/* FLAG TAB FROM:TO TAB SUMMARY; other lines ("To URL", "Done") have no tab
 		 * there */
-		if (line > 1 && text[1] == '\t') {
-			summary = text + 2 + refspec_len + 1;
-			if (seen || line < refspec_len + 4 ||
-			    memcmp(text + 2, refspec, refspec_len) != 0 ||
-			    summary[-1] != '\t') {
-				*status = (struct push_status){.outcome = PUSH_NO_LINE};
-				return;
-			}
-			seen = true;
-			text_escape(status->summary, sizeof(status->summary), summary,
-				    (size_t)(text + line - summary));
-			status->outcome =
-			    outcome_of(*text, summary, (size_t)(text + line - summary));
+		if (line.len < 2 || line.data[1] != '\t')
+			continue;
+		if (seen || line.len < refspec_len + 4 ||
+		    memcmp(line.data + 2, refspec, refspec_len) != 0 ||
+		    line.data[2 + refspec_len] != '\t') {
+			*status = (struct push_status){.outcome = PUSH_NO_LINE};
+			return;
 		}
-		if (!end)
-			break;
-		len -= line + 1;
-		text = end + 1;
+		summary = line.data + 2 + refspec_len + 1;
+		summary_len = line.len - (2 + refspec_len + 1);
+		seen = true;
+		text_escape(status->summary, sizeof(status->summary), summary, summary_len);
+		status->outcome = outcome_of(line.data[0], summary, summary_len);
 	}
 }
 
@@ -180,44 +204,49 @@ static const struct symptom local_symptoms[] = {
      "its messages are in the publish log"},
 };
 
-/* The last line that says why, without git's own prefix. */
-static void last_words(const char *text, size_t len, char *out, size_t size)
+/* What git adds to the words of ssh, which say more. */
+static bool says_nothing(const struct line *line)
 {
-	static const char *const tags[] = {"fatal: ", "error: "};
-	const char *found = NULL;
-	size_t found_len = 0;
+	static const char *const empty[] = {
+	    "fatal: Could not read from remote repository",
+	    "Please make sure you have the correct access rights", "and the repository exists",
+	    "@@@"};
 
-	while (len) {
-		const char *end = memchr(text, '\n', len);
-		size_t line = end ? (size_t)(end - text) : len;
+	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
+		if (begins(line, empty[i]))
+			return true;
+	return line->len == 0;
+}
 
-		for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
-			size_t tag = strlen(tags[i]);
+/* The line for the message: the one with the words, or, where words is NULL, the last that says
+ * something. */
+static void telling_line(const char *text, size_t len, const char *words, char *out,
+			 size_t size)
+{
+	struct line line, found = {"", 0};
 
-			if (line > tag && memcmp(text, tags[i], tag) == 0) {
-				found = text + tag;
-				found_len = line - tag;
-			}
+	while (take_line(&text, &len, &line))
+		if (words ? !found.len && holds(line.data, line.len, words)
+			  : !says_nothing(&line))
+			found = line;
+	for (size_t i = 0; i < 2; i++)
+		if (begins(&found, i ? "error: " : "fatal: ")) {
+			found.data += 7;
+			found.len -= 7;
 		}
-		if (!end)
-			break;
-		len -= line + 1;
-		text = end + 1;
-	}
-	text_escape(out, size, found ? found : "", found_len);
+	text_escape(out, size, found.data, found.len);
 }
 
 /* Without what the server's hooks said ("remote: …"): it may not steer the diagnosis. */
 static void own_words(const char *text, size_t len, struct strbuf *out)
 {
-	while (len) {
-		const char *end = memchr(text, '\n', len);
-		size_t line = end ? (size_t)(end - text) + 1 : len;
+	struct line line;
 
-		if (line < 7 || memcmp(text, "remote:", 7) != 0)
-			strbuf_add(out, text, line);
-		len -= line;
-		text += line;
+	while (take_line(&text, &len, &line)) {
+		if (begins(&line, "remote:"))
+			continue;
+		strbuf_add(out, line.data, line.len);
+		strbuf_addc(out, '\n');
 	}
 }
 
@@ -235,27 +264,24 @@ static int diagnose(const struct remote *remote, const char *text, size_t len,
 		symptoms = ssh_symptoms;
 		count = ARRAY_LEN(ssh_symptoms);
 	}
-	last_words(text, len, words, sizeof(words));
 	for (size_t i = 0; i < count; i++) {
 		const char *mark = strstr(symptoms[i].next, "%s");
 		AUTO_FREE char *host = NULL;
 
 		if (!holds(text, len, symptoms[i].words))
 			continue;
+		telling_line(text, len, symptoms[i].words, words, sizeof(words));
 		host = remote->host ? remote_host_key_name(remote) : mem_strdup("");
-		error_set(err, symptoms[i].kind, "cannot push to %s: %s%s%s%s", remote->url,
-			  symptoms[i].message, words[0] ? " (git: " : "", words,
-			  words[0] ? ")" : "");
+		error_set(err, symptoms[i].kind, "cannot push to %s: %s (%s)", remote->url,
+			  symptoms[i].message, words);
 		if (!mark)
 			return error_next(err, "%s", symptoms[i].next);
 		return error_next(err, "%.*s%s%s", (int)(mark - symptoms[i].next),
 				  symptoms[i].next, host, mark + 2);
 	}
-	if (!words[0])
-		return error_set(err, ERROR_FAILED,
-				 "cannot push to %s: git ended without saying why",
-				 remote->url);
-	return error_set(err, ERROR_FAILED, "cannot push to %s: %s", remote->url, words);
+	telling_line(text, len, NULL, words, sizeof(words));
+	return error_set(err, ERROR_FAILED, "cannot push to %s: %s", remote->url,
+			 words[0] ? words : "git ended without saying why");
 }
 
 int porcelain_diagnose(const struct remote *remote, const char *text, size_t len,
@@ -263,29 +289,23 @@ int porcelain_diagnose(const struct remote *remote, const char *text, size_t len
 {
 	AUTO_STRBUF struct strbuf own = STRBUF_NONE;
 
-	strbuf_init(&own, len + 1);
+	strbuf_init(&own, len + 2);
 	own_words(text, len, &own);
 	return diagnose(remote, own.data, own.len, err);
 }
 
 void porcelain_server_text(const char *text, size_t len, struct strbuf *out)
 {
-	while (len) {
-		const char *end = memchr(text, '\n', len);
-		size_t line = end ? (size_t)(end - text) : len, shown = line;
+	struct line line;
 
-		if (line >= 7 && memcmp(text, "remote:", 7) == 0) {
-			size_t from = line > 7 && text[7] == ' ' ? 8 : 7;
+	while (take_line(&text, &len, &line)) {
+		size_t from = line.len > 7 && line.data[7] == ' ' ? 8 : 7, to = line.len;
 
-			while (shown > from &&
-			       (text[shown - 1] == ' ' || text[shown - 1] == '\r'))
-				shown--;
-			strbuf_add(out, text + from, shown - from);
-			strbuf_addc(out, '\n');
-		}
-		if (!end)
-			break;
-		len -= line + 1;
-		text = end + 1;
+		if (!begins(&line, "remote:"))
+			continue;
+		while (to > from && line.data[to - 1] == ' ')
+			to--;
+		strbuf_add(out, line.data + from, to - from);
+		strbuf_addc(out, '\n');
 	}
 }
