@@ -32,7 +32,7 @@ struct server {
 
 static int check_listener(int fd, struct error *err)
 {
-	struct sockaddr_storage name;
+	struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
 	socklen_t size = sizeof(name), int_size = sizeof(int);
 	int listening = 0;
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&name;

@@ -304,12 +304,11 @@ static int write_one(const struct skeleton_file *file, struct view *view, int di
 {
 	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
 	AUTO_FD int fd = -1;
-	int kind;
 
 	strbuf_init(&data, (size_t)*left_bytes);
 	if (file->text)
 		strbuf_adds(&data, file->text);
-	else if ((kind = repo_blob(view_repo(view), file->oid, *left_bytes, &data, err)))
+	else if (repo_blob(view_repo(view), file->oid, *left_bytes, &data, err))
 		return error_wrap(err, "%s", file->path);
 	*left_bytes -= data.len;
 	for (const char *slash = strchr(file->path, '/'); slash;

@@ -471,14 +471,15 @@ void tunnel_expire(struct tunnel *tunnel)
 void tunnel_report(const struct tunnel *tunnel)
 {
 	struct json *event = js_object_new();
+	long long sent = (long long)tunnel->up_total, received = (long long)tunnel->down_total;
 
 	js_set_str(event, "host", tunnel->at.host);
 	js_set_int(event, "port", tunnel->at.port);
 	js_set_bool(event, "allowed", tunnel->allowed);
 	js_set_str(event, "why", tunnel->why);
-	js_set_int(event, "bytes", (long long)(tunnel->up_total + tunnel->down_total));
-	js_set_int(event, "sent", (long long)tunnel->up_total);
-	js_set_int(event, "received", (long long)tunnel->down_total);
+	js_set_int(event, "bytes", sent + received);
+	js_set_int(event, "sent", sent);
+	js_set_int(event, "received", received);
 	js_set_int(event, "ms", fd_now_ms() - tunnel->started_ms);
 	event_send("egress", event);
 }
