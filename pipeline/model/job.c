@@ -20,8 +20,8 @@ static int parse_limits(const struct json *json, struct model_limits *limits, st
 	    {"response_bytes", &limits->response_bytes, 32 << 20, 1024, 1 << 30},
 	    {"turns", &limits->turns, 80, 1, 10000},
 	    {"backoff_ms", &limits->backoff_ms, 1000, 1, 60000},
-	    {"files", &limits->files, 0, 1, 1000000},
-	    {"bytes", &limits->bytes, 0, 1, 1LL << 40},
+	    {"files", &limits->files, 0, 0, 1000000},
+	    {"bytes", &limits->bytes, 0, 0, 1LL << 40},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
