@@ -61,8 +61,8 @@ static bool is_one_line(const char *text, size_t len)
 	       !memchr(text, '\0', len);
 }
 
-int askpass_split(const char *secret, size_t len, const char *named, char **user,
-		  const char **token, size_t *token_len, struct error *err)
+char *askpass_split(const char *secret, size_t len, const char *named, const char **token,
+		    size_t *token_len, struct error *err)
 {
 	const char *colon = memchr(secret, ':', len);
 	size_t user_len = colon ? (size_t)(colon - secret) : 0;
@@ -72,26 +72,50 @@ int askpass_split(const char *secret, size_t len, const char *named, char **user
 	size_t from = split ? user_len + 1 : 0;
 
 	if (!is_one_line(secret + from, len - from) ||
-	    (split && !is_one_line(secret, user_len)))
-		return error_set(
-		    err, ERROR_USAGE,
-		    "the push token is not one line of the form TOKEN or USER:TOKEN");
-	if (split)
-		*user = mem_strndup(secret, user_len);
-	else
-		*user = mem_strdup(*named ? named : HELPER_DEFAULT_USER);
+	    (split && !is_one_line(secret, user_len))) {
+		error_set(err, ERROR_USAGE,
+			  "the push token is not one line of the form TOKEN or USER:TOKEN");
+		return NULL;
+	}
 	*token = secret + from;
 	*token_len = len - from;
+	if (split)
+		return mem_strndup(secret, user_len);
+	return mem_strdup(*named ? named : HELPER_DEFAULT_USER);
+}
+
+/* One line for git to read. */
+static int print_line(const char *text, size_t len, struct error *err)
+{
+	if (fd_write_all(1, text, len) < 0 || fd_write_all(1, "\n", 1) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "askpass: git");
 	return 0;
+}
+
+static int answer_with(const struct secret *secret, const char *prompt, const char *url,
+		       const char *named, struct error *err)
+{
+	size_t len, token_len = 0;
+	const char *text = secret_expose(secret, &len), *token = NULL;
+	AUTO_FREE char *user = askpass_split(text, len, named, &token, &token_len, err);
+
+	if (!user)
+		return err->kind;
+	switch (askpass_match(prompt, url, user)) {
+	case ASKPASS_USERNAME:
+		return print_line(user, strlen(user), err);
+	case ASKPASS_PASSWORD:
+		return print_line(token, token_len, err);
+	case ASKPASS_OTHER:
+		break;
+	}
+	return error_set(err, ERROR_USAGE, "askpass: no answer to \"%s\"", prompt);
 }
 
 static int askpass_answer(const char *prompt, struct error *err)
 {
-	const char *url = getenv(HELPER_ENV_URL), *named = getenv(HELPER_ENV_USER), *token,
-		   *text;
-	AUTO_FREE char *user = NULL;
+	const char *url = getenv(HELPER_ENV_URL), *named = getenv(HELPER_ENV_USER);
 	struct secret *secret;
-	size_t len, token_len;
 	int kind;
 
 	if (!prompt || !url || !named)
@@ -99,26 +123,7 @@ static int askpass_answer(const char *prompt, struct error *err)
 	secret = secret_take(FD_SECRET, err);
 	if (!secret)
 		return err->kind;
-	text = secret_expose(secret, &len);
-	kind = askpass_split(text, len, named, &user, &token, &token_len, err);
-	if (kind == 0) {
-		switch (askpass_match(prompt, url, user)) {
-		case ASKPASS_USERNAME:
-			if (fd_write_all(1, user, strlen(user)) < 0 ||
-			    fd_write_all(1, "\n", 1) < 0)
-				kind = error_errno(err, ERROR_FAILED, errno, "askpass: git");
-			break;
-		case ASKPASS_PASSWORD:
-			if (fd_write_all(1, token, token_len) < 0 ||
-			    fd_write_all(1, "\n", 1) < 0)
-				kind = error_errno(err, ERROR_FAILED, errno, "askpass: git");
-			break;
-		case ASKPASS_OTHER:
-			kind =
-			    error_set(err, ERROR_USAGE, "askpass: no answer to \"%s\"", prompt);
-			break;
-		}
-	}
+	kind = answer_with(secret, prompt, url, named, err);
 	secret_wipe(secret);
 	return kind;
 }
@@ -154,6 +159,8 @@ const char **ssh_arguments(const char *port, const char *host_key, const char *u
 {
 	/* -F none: neither the user's nor the machine's configuration; each -o says one thing
 	 * that it could have said. The key comes from our own agent only. */
+	static const char known_hosts[] = "UserKnownHostsFile=" HELPER_KNOWN_HOSTS;
+	static const char agent[] = "IdentityAgent=" HELPER_AGENT_SOCKET;
 	static const char *const fixed[] = {
 	    "ssh",  "-F",
 	    "none", "-T",
@@ -170,7 +177,7 @@ const char **ssh_arguments(const char *port, const char *host_key, const char *u
 	    "-o",   "GSSAPIAuthentication=no",
 	    "-o",   "HostbasedAuthentication=no",
 	    "-o",   "IdentitiesOnly=no",
-	    "-o",   "IdentityAgent=" HELPER_AGENT_SOCKET,
+	    "-o",   agent,
 	    "-o",   "IdentityFile=none",
 	    "-o",   "KbdInteractiveAuthentication=no",
 	    "-o",   "LogLevel=INFO",
@@ -183,7 +190,7 @@ const char **ssh_arguments(const char *port, const char *host_key, const char *u
 	    "-o",   "ServerAliveInterval=30",
 	    "-o",   "StrictHostKeyChecking=yes",
 	    "-o",   "UpdateHostKeys=no",
-	    "-o",   "UserKnownHostsFile=" HELPER_KNOWN_HOSTS,
+	    "-o",   known_hosts,
 	    "-o",   "VerifyHostKeyDNS=no",
 	};
 	const char *last[] = {"-o", host_key, "-o",	   port,    "-l",

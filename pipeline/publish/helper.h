@@ -39,13 +39,13 @@ enum askpass_question { ASKPASS_OTHER, ASKPASS_USERNAME, ASKPASS_PASSWORD };
 enum askpass_question askpass_match(const char *prompt, const char *url, const char *user);
 
 /*
- * Takes a secret apart: "user:token" when no user is named or when it begins with the named
- * user and a colon; else all of it is the token. *user (the caller frees) and *token (into
- * secret, which stays owned). ERROR_USAGE when a part is empty or holds a line break or NUL.
- * Pure.
+ * Takes a secret apart: "user:token" when no user is named (named is "") or when it begins with
+ * the named user and a colon; else all of it is the token. The user, which the caller frees,
+ * and *token (into secret, which stays owned); NULL with err (ERROR_USAGE) when a part is empty
+ * or holds a line break or NUL. Pure.
  */
-int askpass_split(const char *secret, size_t len, const char *named, char **user,
-		  const char **token, size_t *token_len, struct error *err);
+char *askpass_split(const char *secret, size_t len, const char *named, const char **token,
+		    size_t *token_len, struct error *err);
 
 /*
  * The arguments of ssh for one command of git, NULL-terminated; the caller frees the array and

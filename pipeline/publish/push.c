@@ -258,7 +258,7 @@ static int ask_tip(struct push *push, char tip[65], struct error *err)
 static int push_network(struct push *push, struct error *err)
 {
 	const struct publish_job *job = push->job;
-	struct push_status status;
+	struct push_status status = {.outcome = PUSH_NO_LINE};
 	enum rules_action action;
 	char tip[65];
 	int found;
@@ -416,7 +416,7 @@ static int push_local(struct push *push, struct error *err)
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
 	const struct publish_job *job = push->job;
 	struct advert advert = {.at = 0};
-	struct push_status status;
+	struct push_status status = {.outcome = PUSH_NO_LINE};
 	enum rules_action action;
 	int remote AUTO_FD = -1;
 

@@ -18,12 +18,9 @@
 
 static const char *const agent_env[] = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C",
 					"TZ=UTC", NULL};
-static const char *const add_env[] = {"PATH=/usr/bin:/bin",
-				      "HOME=/nonexistent",
-				      "LC_ALL=C",
-				      "TZ=UTC",
-				      "SSH_AUTH_SOCK=" HELPER_AGENT_SOCKET,
-				      NULL};
+static const char agent_socket[] = "SSH_AUTH_SOCK=" HELPER_AGENT_SOCKET;
+static const char *const add_env[] = {
+    "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "TZ=UTC", agent_socket, NULL};
 
 void sshagent_stop(struct sshagent *agent)
 {
