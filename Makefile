@@ -149,7 +149,8 @@ setup:
 	@tests/setup check
 demo:
 	@tests/setup build
-	@$(MAKE) --no-print-directory all
+	@echo "building into $(B) …"
+	@$(MAKE) --no-print-directory -s $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) all
 	@tests/demo/run $(B)
 check:
 	@tests/setup check
