@@ -87,6 +87,18 @@ static int start_egress(struct run *run, struct warm *warm, const struct fetch_p
 	return result;
 }
 
+/* Its last decisions may still be on their way: it is asked to end and heard out. */
+static void stop_egress(struct run *run, struct supervised *egress)
+{
+	struct error ignored = {0};
+
+	if (egress->child.pid > 0 && !egress->ended) {
+		shutdown(egress->child.control, SHUT_WR);
+		supervise_wait(&run->sup, egress, &ignored);
+	}
+	supervise_end(&run->sup, egress);
+}
+
 struct fetch_files {
 	int out, log, spec, spec2, facts, facts2, egress;
 };
@@ -200,7 +212,7 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	if (result == 0)
 		result = run_fetch(run, &warm, plan, &files, err);
 	close_files(&files);
-	supervise_end(&run->sup, &egress);
+	stop_egress(run, &egress);
 	if (result != 0 && result != ERROR_INTERRUPTED && result != ERROR_ISOLATION)
 		explain(run, &warm, plan, err);
 	if (result == 0)
