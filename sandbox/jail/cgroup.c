@@ -192,7 +192,7 @@ static unsigned long long start_time(pid_t pid)
 	if (len <= 0)
 		return 0;
 	text[len] = '\0';
-	at = strrchr(text, ')'); /* the name may hold anything */
+	at = strrchr(text, ')');			   /* the name may hold anything */
 	if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X') /* it has ended */
 		return 0;
 	field = field_of(at + 2, 22 - 3);
@@ -229,6 +229,12 @@ static void sweep(int parent)
 		unlinkat(parent, entry->d_name, AT_REMOVEDIR);
 	}
 	closedir(dir);
+}
+
+static void make_name(struct jail_cgroup *group)
+{
+	snprintf(group->name, sizeof(group->name), PREFIX "%d-%llu", (int)getpid(),
+		 start_time(getpid()));
 }
 
 static int make_dir(int parent, const char *name)
@@ -286,6 +292,7 @@ int cgroup_make(struct jail_run *run)
 	if (group->kind != CGROUP_V1)
 		return 0;
 	run->step = STEP_cgroup;
+	make_name(group);
 	for (int i = 0; i < 2; i++) {
 		group->dirs[i] = make_dir(group->parents[i], group->name);
 		if (group->dirs[i] < 0)
@@ -361,6 +368,7 @@ static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
 	else
 		return 0;
 	group->kind = CGROUP_V2;
+	make_name(group);
 	group->dirs[0] = make_dir(group->parents[0], group->name);
 	if (group->dirs[0] < 0)
 		return step_fail(run, "%s", group->name);
@@ -395,8 +403,6 @@ int cgroup_find(struct jail_run *run)
 	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0 ||
 	    read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
 		return step_fail(run, "/proc/self/cgroup");
-	snprintf(group->name, sizeof(group->name), PREFIX "%d-%llu", (int)getpid(),
-		 start_time(getpid()));
 	result = open_v2(run, groups.data, mounts.data);
 	if (result < 0)
 		return -1;

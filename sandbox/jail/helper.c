@@ -251,8 +251,10 @@ void helper_main(struct jail_run *run)
 	if (set_up(run) == 0 && (life = bear_idle(run, &idle)) >= 0) {
 		if (step_enter(run, STEP_payload) == 0)
 			payload = fork_payload(run);
-		if (payload == 0)
+		if (payload == 0) {
+			close(life); /* ours alone, or PID 1 would outlive us */
 			payload_main(run);
+		}
 		pidfd = payload > 0 ? pidfd_open(payload, 0) : -1;
 		if (pidfd < 0)
 			step_fail(run, "fork of the payload");

@@ -451,7 +451,7 @@ static void put_failure(const struct jail_failure *failure, struct jail_facts *f
 	step_remedy(failure, facts->next, sizeof(facts->next));
 }
 
-static void fill_facts(struct outer *outer, bool all_dead, struct jail_facts *facts)
+static void fill_facts(struct outer *outer, struct jail_facts *facts)
 {
 	struct jail_run *run = &outer->run;
 
@@ -467,10 +467,6 @@ static void fill_facts(struct outer *outer, bool all_dead, struct jail_facts *fa
 	if (run->failure.what[0]) {
 		facts->outcome = outer->ready ? JAIL_INTERNAL : JAIL_SETUP;
 		put_failure(&run->failure, facts);
-	} else if (!all_dead) {
-		facts->outcome = JAIL_INTERNAL;
-		snprintf(facts->detail, sizeof(facts->detail),
-			 "processes of the jail cannot be killed");
 	} else if (outer->starter_gone) {
 		facts->outcome = JAIL_INTERNAL;
 		snprintf(facts->detail, sizeof(facts->detail),
@@ -510,7 +506,7 @@ int outer_main(const char *fault)
 	struct outer outer;
 	struct jail_facts facts;
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	bool all_dead, quiet;
+	bool quiet;
 
 	memset(&outer, 0, sizeof(outer));
 	run_init(&outer.run);
@@ -518,10 +514,17 @@ int outer_main(const char *fault)
 	strbuf_init(&outer.go_text, GO_MAX);
 	if (set_up(&outer) == 0)
 		watch(&outer);
-	all_dead = tear_down(&outer);
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
-	fill_facts(&outer, all_dead, &facts);
+	fill_facts(&outer, &facts);
+	if (outer.ended && outer.run.cgroup.kind == CGROUP_V1)
+		cgroup_close(
+		    &outer.run); /* while the helper ends; it is in no v1 group of ours */
+	if (!tear_down(&outer)) {
+		facts.outcome = JAIL_INTERNAL;
+		snprintf(facts.detail, sizeof(facts.detail),
+			 "processes of the jail cannot be killed");
+	}
 	cgroup_close(&outer.run);
 	release(&outer);
 	if (quiet)

@@ -65,6 +65,18 @@ static int place(int root, int tree_fd, const char *path, bool is_file)
 			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
+/* The same for a name that is ours and new, in a directory that is ours: nothing to look out
+ * for. */
+static int place_new(int root, int tree_fd, const char *path, bool is_file)
+{
+	int tree AUTO_FD = tree_fd;
+
+	if (tree < 0 ||
+	    (is_file ? mknodat(root, path, S_IFREG | 0444, 0) : mkdirat(root, path, 0755)) < 0)
+		return -1;
+	return move_mount(tree, "", root, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
 static int put_file(int root, const char *path, const char *text)
 {
 	int fd AUTO_FD = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
@@ -144,27 +156,11 @@ static int prepare_staging(struct jail_run *run, struct rootfs *fs)
 
 static int prepare_root(struct jail_run *run, struct rootfs *fs)
 {
-	static const char *const dirs[] = {"etc",
-					   "etc/ssl",
-					   "dev",
-					   "dev/pts",
-					   "dev/shm",
-					   "proc",
-					   "sys",
-					   "sys/devices",
-					   "sys/devices/system",
-					   "sys/devices/system/cpu",
-					   "run",
-					   "var",
-					   "var/cache",
-					   "var/lib",
-					   "var/log",
-					   "home",
-					   "home/agent",
-					   "tmp",
-					   "work",
-					   "opt",
-					   "mnt"};
+	/* clang-format off */
+	static const char *const dirs[] = {
+	    "etc", "etc/ssl", "dev", "proc", "sys", "sys/devices", "sys/devices/system", "run", "var",
+	    "var/cache", "var/lib", "var/log", "home", "home/agent", "work", "opt", "mnt"};
+	/* clang-format on */
 
 	if (step_enter(run, STEP_root) < 0)
 		return step_fail(run, "new root");
@@ -215,23 +211,21 @@ static int prepare_etc(struct jail_run *run, struct rootfs *fs)
 static int place_device(int root, const char *name, unsigned major_number,
 			unsigned minor_number)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-				  .propagation = MS_PRIVATE};
-	char *source AUTO_FREE = mem_printf("/%s", name);
-	int fd AUTO_FD = tree_open_path(AT_FDCWD, source);
-	int tree AUTO_FD = -1;
+	char source[32];
+	int fd AUTO_FD = -1;
 	struct stat st;
 
+	snprintf(source, sizeof(source), "/%s", name);
+	fd = tree_open_path(AT_FDCWD, source);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(major_number, minor_number)) {
 		errno = ENODEV;
 		return -1;
 	}
-	tree = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return -1;
-	return place(root, fd_steal(&tree), name, true);
+	return place_new(root,
+			 open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC),
+			 name, true);
 }
 
 static int prepare_dev(struct jail_run *run, struct rootfs *fs)
@@ -260,10 +254,10 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 	for (size_t i = 0; i < ARRAY_LEN(links); i++)
 		if (put_link(fs->root, links[i].target, links[i].path) < 0)
 			return step_fail(run, "/%s", links[i].path);
-	if (place(fs->root, tree_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
-		  "dev/pts", false) < 0)
+	if (place_new(fs->root, tree_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
+		      "dev/pts", false) < 0)
 		return step_fail(run, "/dev/pts");
-	if (place(fs->root, view(fs, "shm", 01777), "dev/shm", false) < 0)
+	if (place_new(fs->root, view(fs, "shm", 01777), "dev/shm", false) < 0)
 		return step_fail(run, "/dev/shm");
 	step_done(run);
 	return 0;
@@ -276,27 +270,27 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
  */
 static int mask_proc(int root)
 {
-	static const char *const hidden[] = {
-	    "kcore", "keys", "key-users", "kmsg", "sysrq-trigger", "timer_list", "sched_debug"};
-	static const char *const frozen[] = {"sys", "irq", "bus"};
+	static const char *const masked[] = {
+	    "proc/sys", /* this one read-only */
+	    "proc/kcore",	  "proc/keys",	     "proc/key-users",	"proc/kmsg",
+	    "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug"};
 	int empty AUTO_FD = -1;
 
 	if (mknodat(root, "run/.hidden", S_IFREG, 0) < 0)
 		return -1;
-	empty = fd_open_beneath(root, "run/.hidden", O_PATH, 0);
+	empty = openat(root, "run/.hidden", O_PATH | O_CLOEXEC);
 	if (empty < 0)
 		return -1;
-	for (size_t i = 0; i < ARRAY_LEN(hidden) + ARRAY_LEN(frozen); i++) {
-		bool hide = i < ARRAY_LEN(hidden);
-		char *path AUTO_FREE =
-		    mem_printf("proc/%s", hide ? hidden[i] : frozen[i - ARRAY_LEN(hidden)]);
-		int at AUTO_FD = fd_open_beneath(root, path, O_PATH, 0);
-		int tree;
+	for (size_t i = 0; i < ARRAY_LEN(masked); i++) {
+		int at AUTO_FD = openat(root, masked[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		int tree AUTO_FD = -1;
 
 		if (at < 0 && errno == ENOENT)
 			continue;
-		tree = at < 0 ? -1 : tree_clone(hide ? empty : at, false);
-		if (tree < 0 || place(root, tree, path, hide) < 0)
+		tree = at < 0 ? -1 : tree_clone(i ? empty : at, false);
+		if (tree < 0 ||
+		    move_mount(tree, "", at, "",
+			       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 			return -1;
 	}
 	return unlinkat(root, "run/.hidden", 0);
@@ -319,7 +313,8 @@ static int place_proc(struct jail_run *run, struct rootfs *fs)
 	if (tree >= 0) { /* hwloc, JVM, sysconf(3) count processors there */
 		int fd AUTO_FD = tree;
 
-		if (place(fs->root, tree_clone(fd, false), "sys/devices/system/cpu", false) < 0)
+		if (place_new(fs->root, tree_clone(fd, false), "sys/devices/system/cpu",
+			      false) < 0)
 			return step_fail(run, "/sys/devices/system/cpu");
 	}
 	step_done(run);
@@ -354,7 +349,7 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 {
 	if (step_enter(run, STEP_scratch) < 0)
 		return step_fail(run, "/tmp");
-	if (place(fs->root, view(fs, "tmp", 01777), "tmp", false) < 0)
+	if (place_new(fs->root, view(fs, "tmp", 01777), "tmp", false) < 0)
 		return step_fail(run, "/tmp");
 	step_done(run);
 	return 0;

@@ -29,7 +29,8 @@ void run_init(struct jail_run *run)
 	for (size_t i = 0; i < ARRAY_LEN(run->cgroup.dirs); i++)
 		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
 	run->cgroup.ctl = -1;
-	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = -1;
+	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = run->map_ns =
+	    -1;
 }
 
 const char *step_name(enum jail_step step)

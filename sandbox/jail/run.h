@@ -78,8 +78,11 @@ struct jail_run {
 	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
 	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
 	int net_sock;		     /* this process's end of PID 1 <-> payload, or -1 */
-	const char *fault;	     /* name of the step that shall fail: test builds only */
-	char note[256]; /* for facts.detail of a run that was not set up as asked in full */
+	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
+	uid_t map_uid; /* that owner */
+	gid_t map_gid;
+	const char *fault; /* name of the step that shall fail: test builds only */
+	char note[256];	   /* for facts.detail of a run that was not set up as asked in full */
 };
 
 void run_init(struct jail_run *run);

@@ -95,20 +95,25 @@ static int map_namespace(const struct jail_run *run, uid_t uid, gid_t gid)
 	return fd;
 }
 
-int tree_give_to_payload(const struct jail_run *run, int tree)
+int tree_give_to_payload(struct jail_run *run, int tree)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
 	struct stat st;
-	int ns AUTO_FD = -1;
 
 	if (fstat(tree, &st) < 0)
 		return -1;
 	if (st.st_uid == run->uid && st.st_gid == run->gid)
 		return 0;
-	ns = map_namespace(run, st.st_uid, st.st_gid);
-	if (ns < 0)
+	if (run->map_ns < 0 || run->map_uid != st.st_uid || run->map_gid != st.st_gid) {
+		if (run->map_ns >= 0)
+			close(run->map_ns);
+		run->map_ns = map_namespace(run, st.st_uid, st.st_gid);
+		run->map_uid = st.st_uid;
+		run->map_gid = st.st_gid;
+	}
+	if (run->map_ns < 0)
 		return -1;
-	attr.userns_fd = (uint64_t)ns;
+	attr.userns_fd = (uint64_t)run->map_ns;
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 }
 

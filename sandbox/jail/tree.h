@@ -22,7 +22,7 @@ int tree_new(const char *type, const char *const *options, unsigned attributes);
  * Outer, started by root: shows what the tree's root directory's owner owns as the payload's.
  * 0; -1 with errno (EINVAL: this kernel or file system cannot).
  */
-int tree_give_to_payload(const struct jail_run *run, int tree);
+int tree_give_to_payload(struct jail_run *run, int tree);
 
 /* Opens a path that no link is followed for: O_PATH; a link itself is opened as such. -1 with
  * errno. */

@@ -12,6 +12,9 @@
  *   --no-go        closes without a go
  *   --raw-spec FILE --raw-go FILE   sends these bytes instead; with --no-go closes behind them
  *
+ *   --bench N --against PROGRAM   starts the jail and the program (arguments: words of PROGRAM,
+ * blank-separated) N times in turn; prints the times of both
+ *
  * Ends as env(1) would: the command's status, 128 + signal, 124 at the deadline, 125 when not
  * set up, 126, 127.
  */
@@ -24,12 +27,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
 #include "pipeline/fds.h"
 #include "sandbox/jail_manifest.h"
 #include "sandbox/jail_spec.h"
@@ -41,6 +46,8 @@ struct options {
 	const char *facts, *log, *fault, *raw_spec, *raw_go;
 	size_t log_bytes;
 	bool bare, no_go;
+	int bench;
+	char *against;
 };
 
 static void __attribute__((noreturn)) die(const char *what, const struct error *err)
@@ -89,6 +96,8 @@ enum {
 	O_NOGO,
 	O_RAWSPEC,
 	O_RAWGO,
+	O_BENCH,
+	O_AGAINST,
 };
 
 static const struct option table[] = {
@@ -121,6 +130,8 @@ static const struct option table[] = {
     {"no-go", 0, NULL, O_NOGO},
     {"raw-spec", 1, NULL, O_RAWSPEC},
     {"raw-go", 1, NULL, O_RAWGO},
+    {"bench", 1, NULL, O_BENCH},
+    {"against", 1, NULL, O_AGAINST},
     {NULL, 0, NULL, 0},
 };
 
@@ -222,6 +233,12 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_RAWSPEC:
 		o->raw_spec = optarg;
+		break;
+	case O_BENCH:
+		o->bench = (int)number();
+		break;
+	case O_AGAINST:
+		o->against = optarg;
 		break;
 	case O_RAWGO:
 		o->raw_go = optarg;
@@ -350,6 +367,89 @@ static int status_of(const struct jail_facts *facts)
 	return 125;
 }
 
+/* ---- bench ---- */
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* One jail, from the fork of its starter to the last byte of its facts and its end. */
+static void one_jail(struct options *o)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct jail_handle jail;
+	struct jail_facts facts;
+	struct error err = {0};
+	int ends[2];
+
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		die("pipe", NULL);
+	if (jail_start(&jail, ends[1], make_spec(o), -1, -1, fcntl(1, F_DUPFD_CLOEXEC, 3),
+		       fcntl(2, F_DUPFD_CLOEXEC, 3), &err) < 0 ||
+	    jail_send_go(&jail, &o->go, &err) < 0)
+		die("start", &err);
+	if (fd_read_all(ends[0], &text) < 0 ||
+	    jail_facts_parse(text.data, text.len, &facts, &err) < 0 ||
+	    facts.outcome != JAIL_EXITED || facts.value != 0)
+		die("the jail failed", NULL);
+	jail_close(&jail);
+	close(ends[0]);
+}
+
+static void one_program(char **argv)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || status)
+		die(argv[0], NULL);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void show(const char *name, double *times, int count)
+{
+	qsort(times, (size_t)count, sizeof(*times), compare);
+	printf("%s least %.2f quarter %.2f median %.2f\n", name, times[0], times[count / 4],
+	       times[count / 2]);
+}
+
+static int bench(struct options *o)
+{
+	double *jails = mem_calloc((size_t)o->bench, sizeof(double));
+	double *programs = mem_calloc((size_t)o->bench, sizeof(double));
+	char **argv = o->against ? text_split_words(o->against) : NULL;
+
+	for (int i = 0; i < o->bench; i++) {
+		double begun = now_ms();
+
+		one_jail(o);
+		jails[i] = now_ms() - begun;
+		begun = now_ms();
+		if (argv)
+			one_program(argv);
+		programs[i] = now_ms() - begun;
+	}
+	show("agent-jail", jails, o->bench);
+	if (argv)
+		show(argv[0], programs, o->bench);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {.log_bytes = 65536};
@@ -369,6 +469,8 @@ int main(int argc, char **argv)
 		jail_spec_add_arg(&o.spec, argv[i]);
 	if (!o.spec.cwd)
 		o.spec.cwd = mem_strdup(JAIL_WORK);
+	if (o.bench)
+		return bench(&o);
 	if (pipe2(ends, O_CLOEXEC) < 0 ||
 	    (o.spec.egress && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, egress) < 0))
 		die("pipe", NULL);
