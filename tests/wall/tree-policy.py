@@ -240,7 +240,7 @@ def as_user(t):
         shutil.copytree(os.path.join(HERE, "../lib"), os.path.join(place, "tests/lib"), ignore=shutil.ignore_patterns("__pycache__"))
         os.makedirs(os.path.join(place, "tests/wall"))
         shutil.copy(os.path.abspath(__file__), os.path.join(place, "tests/wall"))
-        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "python3", "-B",
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-B",
                                os.path.join(place, "tests/wall", os.path.basename(__file__))],
                               env={**os.environ, "BUILD": place, "TMPDIR": "/tmp"}, capture_output=True, text=True, check=False)
         t.ok(done.returncode == 0 and "\nok " in "\n" + done.stdout, "an ordinary user gets the same answers", done.stdout + done.stderr)
