@@ -1,5 +1,6 @@
 #include "diff.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <git2.h>
@@ -7,6 +8,7 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/strbuf.h"
 
+#define LINES_PRODUCT_MAX ((size_t)100000000000) /* old lines times new lines: seconds */
 #define NULL_OID "0000000000000000000000000000000000000000"
 
 /* A path in a header line: git quotes it when it has a quote (the policy lets no worse
@@ -97,6 +99,26 @@ static int print_line(const git_diff_delta *delta, const git_diff_hunk *hunk,
 	return printer->out->full ? -1 : 0;
 }
 
+/*
+ * Whether a comparison line by line could take minutes: what is left without the common head
+ * and tail has too many lines on both sides. Then the file is shown as a binary one is. (A
+ * model that rewrites megabytes of lines that look alike would otherwise stop the stage.)
+ */
+static bool too_long_to_compare(const struct strbuf *old, const char *now, size_t len)
+{
+	size_t head = 0, tail = 0, least = old->len < len ? old->len : len, n = 1, m = 1;
+
+	while (head < least && old->data[head] == now[head])
+		head++;
+	while (tail < least - head && old->data[old->len - 1 - tail] == now[len - 1 - tail])
+		tail++;
+	for (size_t i = head; i < old->len - tail; i++)
+		n += old->data[i] == '\n';
+	for (size_t i = head; i < len - tail; i++)
+		m += now[i] == '\n';
+	return n > LINES_PRODUCT_MAX / m;
+}
+
 static int add_patch(struct printer *printer, const struct strbuf *old, struct diff_stat *stat,
 		     struct error *err)
 {
@@ -108,6 +130,9 @@ static int add_patch(struct printer *printer, const struct strbuf *old, struct d
 	options.context_lines = 3;
 	options.id_abbrev = GITOPS_OID_SIZE - 1;
 	options.flags = GIT_DIFF_SHOW_BINARY;
+	if (change->old_kind && change->new_kind &&
+	    too_long_to_compare(old, change->data, change->len))
+		options.flags |= GIT_DIFF_FORCE_BINARY;
 	if (git_patch_from_buffers(&patch, change->old_kind ? old->data : NULL, old->len,
 				   change->path, change->new_kind ? change->data : NULL,
 				   change->len, change->path, &options) < 0)

@@ -262,10 +262,11 @@ int edit_decide_elision(struct edit_job *job)
 int edit_put(struct edit_job *job, enum view_kind kind, const struct strbuf *bytes)
 {
 	const char *path = job->edit->path;
-	int rc = bytes->full ? error_set(job->err, ERROR_NO,
-					 "'%s' would be too big, the limit for a file is %zu bytes",
-					 path, bytes->max)
-			     : view_fits(job->view, path, bytes->len, job->err);
+	int rc = bytes->full
+		     ? error_set(job->err, ERROR_NO,
+				 "'%s' would be too big, the limit for a file is %zu bytes",
+				 path, bytes->max)
+		     : view_fits(job->view, path, bytes->len, job->err);
 
 	if (rc < 0)
 		return edit_decide_error(job, rc, EDIT_LIMIT);

@@ -147,6 +147,16 @@ bool line_equal(const struct line *a, const struct line *b, enum edit_level leve
 	return level == LEVEL_PUNCTUATION && equal_plain(a->text, a_len, b->text, b_len);
 }
 
+uint64_t line_hash(const struct line *line)
+{
+	struct line rest = line_trim(line, NULL);
+	uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a, a character at a time */
+
+	for (size_t pos = 0; pos < rest.len;)
+		hash = (hash ^ next_plain(rest.text, rest.len, &pos)) * 0x100000001b3ULL;
+	return hash;
+}
+
 /* ---- aligning ---- */
 
 #define ALIGN_CELLS_MAX ((size_t)4 << 20)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "gitops/edit.h"
 
@@ -42,13 +43,15 @@ struct place {
 	size_t start, end; /* LEVEL_EXACT: bytes in the normalised file */
 };
 
-#define PLACES_MAX 10000 /* places that are looked for */
+#define PLACES_MAX 10000		  /* places that are looked for */
+#define PLACES_WORK_MAX ((size_t)1 << 26) /* lines compared before the search is given up */
 
 struct places {
 	struct place *items; /* owned; in order */
 	size_t len, cap;
 	bool overlap; /* LEVEL_EXACT: two of them overlap */
 	enum edit_level level;
+	size_t work; /* lines compared; above PLACES_WORK_MAX: not everything was looked at */
 };
 void places_release(struct places *places);
 #define AUTO_PLACES __attribute__((cleanup(places_release)))
@@ -92,6 +95,8 @@ void lines_rewrite(const struct lines *file, const char *now, size_t len, struct
 
 /* Whether two lines are equal at a level below LEVEL_INDENT. */
 bool line_equal(const struct line *a, const struct line *b, enum edit_level level);
+/* Equal for lines that are equal at any level: blanks at the ends do not count. */
+uint64_t line_hash(const struct line *line);
 /* Line without leading and trailing blanks, its indentation's length. */
 struct line line_trim(const struct line *line, size_t *indent);
 

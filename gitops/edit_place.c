@@ -1,6 +1,7 @@
 /* The ladder and the replacement: the other half of gitops/edit_lines.h. */
 #include "edit_lines.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,12 +48,13 @@ static void find_exact(const struct text_file *file, const char *old, size_t len
 		if (!hit)
 			return;
 		size_t start = (size_t)(hit - file->norm);
-		pos = start + 1;
 		if (places->len && start < last_end) {
 			places->overlap = true;
+			pos = last_end; /* one is enough to know */
 			continue;
 		}
 		last_end = start + len;
+		pos = places->overlap ? last_end : start + 1;
 		size_t first = line_at(file, start), last = line_at(file, last_end - 1);
 		add_place(places, (struct place){.first = first,
 						 .count = last - first + 1,
@@ -62,6 +64,8 @@ static void find_exact(const struct text_file *file, const char *old, size_t len
 }
 
 /* ---- indentation ---- */
+
+#define INDENTS_MAX 64
 
 /* From the edit's indentations to the file's. Both point into texts that live longer. */
 struct indent_pair {
@@ -91,6 +95,8 @@ static bool indent_add(struct indent_map *map, const char *from, size_t from_len
 
 	if (have)
 		return have->to_len == to_len && memcmp(have->to, to, to_len) == 0;
+	if (map->len == INDENTS_MAX) /* nobody indents in that many ways */
+		return false;
 	if (map->len == map->cap) {
 		map->cap = map->cap ? map->cap * 2 : 8;
 		map->pairs = mem_realloc(map->pairs, map->cap, sizeof(*map->pairs));
@@ -252,21 +258,59 @@ static bool match_here(const struct line *file, const struct lines *old, enum ed
 	return true;
 }
 
+/*
+ * Where old may match at any level: the lines' hashes without blanks at either end, punctuation
+ * folded, agree (Rabin and Karp's rolling sum). So the time is that of one pass over the file,
+ * also when all of its lines are alike. The indices, owned by the caller.
+ */
+static size_t *find_candidates(const struct text_file *file, const struct lines *old,
+			       size_t *count)
+{
+	const uint64_t base = 0x100000001b3ULL;
+	uint64_t want = 0, have = 0, top = 1;
+	size_t total = file->lines.len, n = old->len, used = 0;
+	size_t *found = mem_calloc(total + 1, sizeof(*found));
+
+	*count = 0;
+	if (n > total)
+		return found;
+	uint64_t *hashes = mem_calloc(total, sizeof(*hashes));
+	for (size_t i = 0; i < n; i++) {
+		want = want * base + line_hash(&old->items[i]);
+		top = i ? top * base : 1;
+	}
+	for (size_t i = 0; i < total; i++) {
+		hashes[i] = line_hash(&file->lines.items[i]);
+		if (i >= n)
+			have -= hashes[i - n] * top;
+		have = have * base + hashes[i];
+		if (i + 1 >= n && have == want)
+			found[used++] = i + 1 - n;
+	}
+	free(hashes);
+	*count = used;
+	return found;
+}
+
 static void find_lines(const struct text_file *file, const struct lines *old,
-		       enum edit_level level, struct places *places)
+		       enum edit_level level, const size_t *candidates, size_t count,
+		       struct places *places)
 {
 	struct indent_map map = {NULL, 0, 0};
-	size_t total = file->lines.len;
 
-	for (size_t at = 0; at + old->len <= total && places->len < PLACES_MAX; at++)
-		if (match_here(file->lines.items + at, old, level, &map)) {
-			if (places->len) {
-				const struct place *last = &places->items[places->len - 1];
-				places->overlap =
-				    places->overlap || at < last->first + last->count;
-			}
-			add_place(places, (struct place){.first = at, .count = old->len});
+	for (size_t i = 0; i < count && places->len < PLACES_MAX; i++) {
+		size_t at = candidates[i];
+		places->work += old->len;
+		if (places->work > PLACES_WORK_MAX)
+			break;
+		if (!match_here(file->lines.items + at, old, level, &map))
+			continue;
+		if (places->len) {
+			const struct place *last = &places->items[places->len - 1];
+			places->overlap = places->overlap || at < last->first + last->count;
 		}
+		add_place(places, (struct place){.first = at, .count = old->len});
+	}
 	free(map.pairs);
 }
 
@@ -289,10 +333,12 @@ void places_find(const struct text_file *file, const char *old, size_t len,
 	lines_split(old, len, false, &lines);
 	if (places->len || !has_text(&lines))
 		return;
+	size_t count, *candidates = find_candidates(file, &lines, &count);
 	for (int level = LEVEL_BLANKS; level <= LEVEL_INDENT && !places->len; level++) {
 		places->level = (enum edit_level)level;
-		find_lines(file, &lines, places->level, places);
+		find_lines(file, &lines, places->level, candidates, count, places);
 	}
+	free(candidates);
 }
 
 /* ---- replacing ---- */

@@ -207,6 +207,12 @@ static int replace_text(struct edit_job *job)
 		places_find(&file, job->old.data, job->old.len, &places);
 	if (!places.len && without_blank_line(job))
 		places_find(&file, job->old.data, job->old.len, &places);
+	if (places.work > PLACES_WORK_MAX)
+		return edit_decide(
+		    job, EDIT_LIMIT,
+		    "the text to find is too long and too repetitive for '%s'; use a "
+		    "shorter, more particular part of it",
+		    job->path);
 	if (!places.len)
 		return decide_unmatched(job, &file);
 	if (places.len >= PLACES_MAX)

@@ -79,20 +79,42 @@ static void touch(int base, const char *tree)
 
 /* ---- making one ---- */
 
-/* Waits for the maker's lock. A lock dies with its process, so a wait ends. */
-static int lock_maker(int base, const char *tree, struct error *err)
+/* Whether the locked file is still the one that others find: its last holder removes it. */
+static bool is_current(int base, const char *name, int fd)
 {
-	AUTO_FREE char *name = mem_printf(".lock-%s", tree);
+	struct stat own, found;
+
+	return fstat(fd, &own) == 0 && fstatat(base, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       own.st_ino == found.st_ino && own.st_dev == found.st_dev;
+}
+
+/* 0 when the lock was had, 1 when it is somebody else's now, or ERROR_FAILED. */
+static int try_lock(int base, const char *name, int *lock, struct error *err)
+{
 	int fd AUTO_FD = fd_open_beneath(base, name, O_RDWR | O_CREAT, 0600);
-	long long deadline = fd_now_ms() + WAIT_MS;
-	const struct timespec pause = {0, POLL_NS};
 
 	if (fd < 0)
-		return error_errno(err, ERROR_FAILED, errno, "lock of the base layer %s", tree);
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return error_errno(err, ERROR_FAILED, errno,
-					   "lock of the base layer %s", tree);
+		return error_errno(err, ERROR_FAILED, errno, "lock %s in the store", name);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK || errno == EINTR
+			   ? 1
+			   : error_errno(err, ERROR_FAILED, errno, "lock %s in the store",
+					 name);
+	if (!is_current(base, name, fd))
+		return 1;
+	*lock = fd_steal(&fd);
+	return 0;
+}
+
+/* Waits for the maker's lock. A lock dies with its process, so a wait ends. */
+static int lock_maker(int base, const char *tree, int *lock, struct error *err)
+{
+	AUTO_FREE char *name = mem_printf(".lock-%s", tree);
+	long long deadline = fd_now_ms() + WAIT_MS;
+	const struct timespec pause = {0, POLL_NS};
+	int rc;
+
+	while ((rc = try_lock(base, name, lock, err)) == 1) {
 		if (fd_now_ms() > deadline) {
 			error_set(
 			    err, ERROR_LATER,
@@ -103,7 +125,18 @@ static int lock_maker(int base, const char *tree, struct error *err)
 		}
 		nanosleep(&pause, NULL);
 	}
-	return fd_steal(&fd);
+	return rc;
+}
+
+/* Held until the very end, so that nobody works under the name of a file that is gone. */
+static void unlock_maker(int base, const char *tree, int *lock)
+{
+	AUTO_FREE char *name = mem_printf(".lock-%s", tree);
+
+	if (*lock >= 0)
+		(void)unlinkat(base, name, 0);
+	fd_close_ptr(lock);
+	*lock = -1;
 }
 
 /* Removes what makers of this tree left that are no more: we hold the lock. */
@@ -200,12 +233,13 @@ int layer_base(struct checkout *checkout, const char *store, const char *tree, c
 	if (base < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
 	if (!is_sealed(base, tree, boot, &there)) {
-		if ((lock = lock_maker(base, tree, err)) < 0)
-			return lock;
+		if ((rc = lock_maker(base, tree, &lock, err)) < 0)
+			return rc;
 		if (!is_sealed(base, tree, boot, &there)) {
 			rc = make_layer(checkout, base, tree, boot, there, err);
 			fresh = true;
 		}
+		unlock_maker(base, tree, &lock);
 	}
 	if (rc < 0)
 		return rc;

@@ -23,6 +23,7 @@ struct gitops_repo {
 
 /* Caches: a stage is short, and what it reads is bounded elsewhere. */
 #define CACHE_BYTES ((ssize_t)64 << 20)
+#define OPEN_PACKS ((size_t)64) /* of a repository that was never repacked */
 #define MAPPED_BYTES ((size_t)4 << 30)
 
 int gitops_error(struct error *err, int kind, const char *format, ...)
@@ -66,7 +67,8 @@ int gitops_init(struct error *err)
 	    git_libgit2_opts(GIT_OPT_ENABLE_STRICT_HASH_VERIFICATION, 1) < 0 ||
 	    git_libgit2_opts(GIT_OPT_ENABLE_STRICT_SYMBOLIC_REF_CREATION, 1) < 0 ||
 	    git_libgit2_opts(GIT_OPT_SET_CACHE_MAX_SIZE, CACHE_BYTES) < 0 ||
-	    git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, MAPPED_BYTES) < 0) {
+	    git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, MAPPED_BYTES) < 0 ||
+	    git_libgit2_opts(GIT_OPT_SET_MWINDOW_FILE_LIMIT, OPEN_PACKS) < 0) {
 		git_libgit2_shutdown();
 		return gitops_error(err, ERROR_FAILED, "setting up the git library");
 	}

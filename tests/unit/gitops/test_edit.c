@@ -245,6 +245,35 @@ static void replace_bom_stays(void **state)
 	       "  c\n  b\n");
 }
 
+/* Files whose lines are all alike, and long texts to find in them: no time without end. */
+static void repetitive_files_are_searched_in_bounded_time(void **state)
+{
+	const size_t lines = 400000, part = 20000;
+	AUTO_FREE char *file = mem_calloc(lines * 2 + 1, 1), *old = mem_calloc(part * 2 + 8, 1);
+	char *after, message[4096];
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < lines; i++)
+		memcpy(file + i * 2, "}\n", 2);
+	for (size_t i = 0; i < part; i++)
+		memcpy(old + i * 2, "}\n", 2);
+	assert_int_equal(
+	    replace_in(file, lines * 2, old, part * 2, "x", 1, 0, &after, &len, NULL),
+	    EDIT_AMBIGUOUS);
+	free(after);
+	memcpy(old + part * 2, "x\n", 2);
+	assert_int_equal(
+	    replace_in(file, lines * 2, old, part * 2 + 2, "y", 1, 0, &after, &len, NULL),
+	    EDIT_NO_MATCH);
+	free(after);
+	memcpy(old + part * 2, "}  \n", 4); /* many places, but for blanks at an end */
+	assert_int_equal(
+	    replace_in(file, lines * 2, old, part * 2 + 4, "y", 1, 0, &after, &len, message),
+	    EDIT_LIMIT);
+	free(after);
+}
+
 static void replace_binary_is_refused(void **state)
 {
 	char *after;
@@ -508,6 +537,7 @@ int main(void)
 	    cmocka_unit_test(replace_copied_line_numbers_are_stripped),
 	    cmocka_unit_test(replace_latin1_file_keeps_its_encoding),
 	    cmocka_unit_test(replace_bom_stays),
+	    cmocka_unit_test(repetitive_files_are_searched_in_bounded_time),
 	    cmocka_unit_test(replace_binary_is_refused),
 	    cmocka_unit_test(write_keeps_line_ends_and_mode),
 	    cmocka_unit_test(write_that_drops_most_lines_is_refused_until_deleted),
