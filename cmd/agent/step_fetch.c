@@ -1,4 +1,5 @@
-/* The fetch step: find the dependency layer, or let agent-fetch warm one with agent-egress as its only way out. */
+/* The fetch step: find the dependency layer, or let agent-fetch warm one with agent-egress as
+ * its only way out. */
 #include "agent.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ extern char **environ;
 struct warm {
 	struct run *run;
 	struct json *decisions; /* egress events */
-	int facts[2];           /* read ends: warm, verify */
+	int facts[2];		/* read ends: warm, verify */
 };
 
 /* agent-fetch asks after each jail what the facts said: they come to us, not to it. */
@@ -160,8 +161,9 @@ static int run_fetch(struct run *run, struct warm *warm, const struct fetch_plan
 	struct spawn_fd fds[8];
 	const struct {
 		int number, fd;
-	} have[] = {{FD_OUT, files->out},     {FD_LOG, files->log},       {FD_SPEC, files->spec},
-		    {FD_SPEC2, files->spec2}, {FD_FACTS, files->facts},   {FD_FACTS2, files->facts2},
+	} have[] = {{FD_OUT, files->out},      {FD_LOG, files->log},
+		    {FD_SPEC, files->spec},    {FD_SPEC2, files->spec2},
+		    {FD_FACTS, files->facts},  {FD_FACTS2, files->facts2},
 		    {FD_EGRESS, files->egress}};
 	size_t count = 0;
 	int result;
@@ -200,7 +202,9 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	struct supervised egress = {0};
 	struct error ignored = {0};
 	char *dir AUTO_FREE = rundir_subdir(&run->dir, "fetch", err);
-	int lock = dir ? store_begin(run->dir.state, run->dir.id, STAGE_UID_BASE + STAGE_FETCH, err) : -1;
+	int lock =
+	    dir ? store_begin(run->dir.state, run->dir.id, STAGE_UID_BASE + STAGE_FETCH, err)
+		: -1;
 	int result;
 
 	if (lock < 0)
@@ -235,7 +239,8 @@ static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_wa
 	int result;
 
 	if (!found && only_warm) {
-		journal_note(&run->journal, "note: the dependencies are not warm: agent run warms them");
+		journal_note(&run->journal,
+			     "note: the dependencies are not warm: agent run warms them");
 		return 0;
 	}
 	if (!found) {
@@ -249,7 +254,8 @@ static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_wa
 	}
 	run->deps_key = mem_strdup(key);
 	journal_done(&run->journal, "%s: layer %.12s%s", fetch_recipe_text(plan->recipe), key,
-		     found || !js_bool(made, "warmed", true) ? " is warm" : " warmed and sealed");
+		     found || !js_bool(made, "warmed", true) ? " is warm"
+							     : " warmed and sealed");
 	return 0;
 }
 
