@@ -58,6 +58,12 @@ static enum push_outcome outcome_of(char flag, const char *summary, size_t len)
 	    {"(incorrect old value provided)", PUSH_RACED},
 	    {"(shallow update not allowed)", PUSH_SHALLOW},
 	    {"new shallow roots not allowed", PUSH_SHALLOW},
+	    {"(branch is currently checked out)", PUSH_DENIED},
+	    {"(deny updating a hidden ref)", PUSH_DENIED},
+	    {"(non-fast-forward)", PUSH_DENIED},
+	    {"prohibited)", PUSH_DENIED},
+	    {"(funny refname)", PUSH_DENIED},
+	    {"(protected ", PUSH_DENIED},
 	};
 
 	switch (flag) {

@@ -25,6 +25,7 @@ enum push_outcome {
 	PUSH_DECLINED, /* a hook of the server said no */
 	PUSH_RACED,   /* the server found the ref moved, locked or in the way of another name */
 	PUSH_SHALLOW, /* the server takes no shallow history */
+	PUSH_DENIED,  /* a rule of the server says no */
 	PUSH_REJECTED, /* another '!' */
 };
 

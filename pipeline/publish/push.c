@@ -128,6 +128,11 @@ static int explain_refusal(const struct push *push, const struct push_status *st
 			  status->summary);
 		return error_next(err,
 				  "complete the repository's history: git fetch --unshallow");
+	case PUSH_DENIED:
+		error_set(err, ERROR_NO, "%s does not allow %s: %s%s%s", url, ref,
+			  status->summary, words[0] ? ": " : "", words);
+		return error_next(err, "choose another name with --branch NAME, or ask who "
+				       "administers the remote");
 	case PUSH_REJECTED:
 	case PUSH_NO_LINE:
 	case PUSH_NEW:
@@ -223,6 +228,7 @@ static int take_status(struct push *push, const struct push_status *status, stru
 	case PUSH_RACED:
 	case PUSH_DECLINED:
 	case PUSH_SHALLOW:
+	case PUSH_DENIED:
 	case PUSH_REJECTED:
 	case PUSH_NO_LINE:
 		break;
@@ -374,10 +380,14 @@ static int read_advert(struct push *push, int fd, struct strbuf *text, struct ad
 		n = recv(fd, chunk, sizeof(chunk), 0);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
-		if (n <= 0)
-			return error_set(err, ERROR_FAILED,
-					 "git receive-pack of %s ended before it said anything",
-					 push->job->remote.path);
+		if (n <= 0) {
+			error_set(err, ERROR_FAILED,
+				  "git receive-pack of %s ended before it said anything",
+				  push->job->remote.path);
+			return error_next(
+			    err, "see why, as whoever owns it: git receive-pack %s </dev/null",
+			    push->job->remote.path);
+		}
 		if (strbuf_add(text, chunk, (size_t)n) < 0)
 			return error_set(err, ERROR_FAILED, "%s has too many refs",
 					 push->job->remote.path);

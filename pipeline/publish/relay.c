@@ -153,6 +153,7 @@ static void join(struct relay *relay, struct connection *connection, int client,
 		close(client);
 		return;
 	}
+	relay->dial_error = (struct error){0};
 	if (relay->kind == RELAY_CONNECT)
 		answer(client, "HTTP/1.1 200 Connection established\r\n\r\n");
 	pump_init(&connection->pump, client, server, first, first_len);

@@ -37,8 +37,8 @@ int relay_port(const struct relay *relay);
 void relay_fill(const struct relay *relay, struct pollfd fds[RELAY_POLLFDS]);
 void relay_serve(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS]);
 
-/* Why agent-dial gave no connection, the last time that it did not; kind ERROR_NONE when it
- * always did. Borrowed. */
+/* Why agent-dial gave no connection the last time that it was asked; kind ERROR_NONE when it
+ * did, or was not asked. Borrowed. */
 const struct error *relay_error(const struct relay *relay);
 
 /*

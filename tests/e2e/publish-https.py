@@ -85,6 +85,13 @@ def refusals(t, scene, server, other):
     t.equal(outcome.status, 0, "afterwards it goes in", outcome.text)
 
 
+def large(t, scene, server):
+    scene.large_base()
+    bare = scene.bare("served/large.git", seeded=False)
+    done = scene.publish(scene.https(server.port, "/git/large.git", scene.ca), secret=TOKEN)
+    t.equal((done.status, scene.refs(bare).get(REF)), (0, done.commit), "a push of 24 MB", done.text)
+
+
 def release(fifo):
     """Lets a hook go on that still waits for it."""
     try:
@@ -231,3 +238,4 @@ with Tap() as t:
                         refusals(t, scene, server, other)
                         bad_weather(t, scene, server)
                         where_the_token_is(t, scene, server)
+                        large(t, scene, server)

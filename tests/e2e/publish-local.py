@@ -55,6 +55,28 @@ def basics(t, scene, mode):
     t.equal(gone.status, 1, f"{mode}: a branch that should be there and is not is an error", gone.text)
 
 
+def large(t, scene):
+    scene.large_base()
+    bare = scene.bare("large.git", seeded=False)
+    done = scene.publish(scene.local(bare))
+    t.equal((done.status, scene.refs(bare).get(REF)), (0, done.commit), "a push of 24 MB", done.text)
+
+
+def refused_by_rule(t, scene):
+    """Refusals that no hook makes."""
+    work = scene.path("work")
+    scene.git("clone", "-q", scene.repo, work)
+    scene.git("checkout", "-q", "--orphan", "agent/return-zero", cwd=work)
+    denied = scene.publish(scene.local(work))
+    t.equal(denied.status, 1, "a branch that is checked out there is denied", denied.text)
+    t.contains(denied.message, "currently checked out", "with the remote's reason")
+    empty = scene.path("nothing")
+    os.mkdir(empty)
+    nothing = scene.publish(scene.local(empty))
+    t.equal(nothing.status, 4, "a directory that is no repository is a failure", nothing.text)
+    t.contains(nothing.next, f"git receive-pack {empty}", "with a way to see why")
+
+
 def hooks(t, scene):
     bare = scene.bare("hooks.git")
     hook(scene, bare, "pre-receive", f'env > {scene.path("hook.env")}; ls /proc/self/fd > {scene.path("hook.fds")}\n'
@@ -305,7 +327,10 @@ with Tap() as t:
     with Scene() as scene:
         hooks(t, scene)
         races(t, scene)
+        refused_by_rule(t, scene)
         laws(t, scene)
         repositories(t, scene)
         hostile_receive_pack(t, scene)
         hostile_configuration(t, scene)
+    with Scene() as scene:
+        large(t, scene)

@@ -51,6 +51,13 @@ def basics(t, scene, server, keys, mode):
             f"{mode}: no socket of the private agent is left")
 
 
+def large(t, scene, server, keys):
+    scene.large_base()
+    bare = scene.bare("large.git", seeded=False)
+    done = scene.publish(scene.ssh(server.port, bare, server.user, server.known_hosts()), secret=keys["ed25519"])
+    t.equal((done.status, scene.refs(bare).get(REF)), (0, done.commit), "a push of 24 MB", done.text)
+
+
 def refusals(t, scene, server, keys):
     bare = scene.bare("refuse.git")
     known = server.known_hosts()
@@ -189,8 +196,8 @@ def make_keys(scene):
 
 with Tap() as t:
     absent = gitservers.missing()
-    if absent:
-        t.skip("publishing over ssh", "not installed: " + ", ".join(absent))
+    if absent or gitservers.no_login():
+        t.skip("publishing over ssh", "not installed: " + ", ".join(absent) if absent else gitservers.no_login())
     else:
         for as_user, mode in MODES:
             with Scene(as_user) as scene:
@@ -201,3 +208,4 @@ with Tap() as t:
                         refusals(t, scene, server, keys)
                         bad_weather(t, scene, server, keys)
                         where_the_key_is(t, scene, server, keys)
+                        large(t, scene, server, keys)

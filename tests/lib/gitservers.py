@@ -26,6 +26,15 @@ def missing():
     return [name for name in wanted if not shutil.which(name)]
 
 
+def no_login():
+    """Why the user of this process cannot log in by ssh, or None."""
+    try:
+        user = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return "the user of this process has no account"
+    return "the account has no shell to log in with" if os.path.basename(user.pw_shell) in ("nologin", "false") else None
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -217,6 +217,16 @@ class Scene(Place):
             self.git("push", "-q", path, "HEAD:refs/heads/main", cwd=self.repo)
         return path
 
+    def large_base(self):
+        """Makes the base commit one with 24 MB in it that do not compress. A push to an empty remote sends all of it."""
+        with open(os.path.join(self.repo, "large.bin"), "wb") as f:
+            f.write(os.urandom(24 << 20))
+        self.git("add", "-A", cwd=self.repo)
+        self.git("commit", "-q", "-m", "Add much", cwd=self.repo)
+        self.base = self.git("rev-parse", "HEAD", cwd=self.repo)
+        self.base_tree = self.git("rev-parse", "HEAD^{tree}", cwd=self.repo)
+        self.change("src/main.c", "int main(void) { return 0; }\n", f"objects-{self.number}")
+
     def refs(self, bare):
         out = self.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=bare)
         return dict(line.split() for line in out.splitlines())
