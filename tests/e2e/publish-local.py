@@ -41,7 +41,7 @@ def basics(t, scene, mode):
             (0, first.commit, True, False), f"{mode}: pushing again finds the same commit there", again.text)
 
     scene.change("src/main.c", "int main(void) { return 00; }\n")
-    second = scene.publish(scene.local(bare))
+    second = scene.publish(scene.local(bare), receipts=["1" * 40])
     t.equal(second.status, 1, f"{mode}: a branch with an unknown tip is not moved", second.text)
     t.contains(second.message, f"branch agent/return-zero exists and its tip {first.commit} was not made by this program",
                f"{mode}: the message says whose it is")

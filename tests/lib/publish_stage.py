@@ -31,7 +31,7 @@ TIME = 1700000000
 def row_uid():
     text = open(os.path.join(ROOT, "pipeline/stages.h")).read()
     names = re.findall(r"\b(STAGE_[A-Z]+),", text)
-    return int(re.search(r"STAGE_UID_BASE (\d+)u", text).group(1)) + names.index("STAGE_PUBLISH")
+    return int(re.search(r"STAGE_UID_BASE[\s\\]+(\d+)u", text).group(1)) + names.index("STAGE_PUBLISH")
 
 
 def memfd(data):
