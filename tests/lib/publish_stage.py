@@ -24,7 +24,7 @@ ROW_ENV = {
     "agent-dial": {"LANG": "C.UTF-8", "TZ": "UTC"},
 }
 FD = {name: int(number) for name, number in
-      re.findall(r"\b(FD_[A-Z0-9]+) = (\d+)", open(os.path.join(ROOT, "pipeline/fds.h")).read())}
+      re.findall(r"\b(FD_[A-Z0-9]+) =\s+(\d+)", open(os.path.join(ROOT, "pipeline/fds.h")).read())}
 TIME = 1700000000
 
 
