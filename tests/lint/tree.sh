@@ -40,8 +40,11 @@ bad=$(while read -r file; do
 	esac
 	case $kind in
 	sh | bash) "$kind" -n "$file" 2>&1 || echo "$file" ;;
-	python3) python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$file" 2>&1 || echo "$file" ;;
+	python3) echo "$file" >>"$TMP/python" ;;
 	esac
 done <"$TMP/files")
+bad=$bad$(tr '\n' '\0' <"$TMP/python" | xargs -0 python3 -c 'import ast, sys
+for name in sys.argv[1:]:
+    ast.parse(open(name).read(), name)' 2>&1 || true)
 none "every script parses" "$bad"
 none "every unit test is named test_*.c" "$bad"
