@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -106,6 +107,9 @@ static int close_all_but_sock(struct jail_run *run)
 	if (step_enter(run, STEP_stdio) < 0 || place_stdio(FD_STDIN, 0) < 0 ||
 	    place_stdio(FD_STDOUT, 1) < 0 || place_stdio(FD_STDERR, 2) < 0)
 		return step_fail(run, "standard descriptors");
+	/* A pseudo-terminal that somebody made for us becomes our terminal, so that a shell can control its jobs; one
+	 * that is another session's stays that (ioctl_tty(2)). */
+	ioctl(0, TIOCSCTTY, 0);
 	if (run->payload_sock != 3) {
 		if (dup3(run->payload_sock, 3, O_CLOEXEC) < 0)
 			return step_fail(run, "descriptors");

@@ -242,8 +242,8 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 		     {"/proc/self/fd/1", "dev/stdout"},
 		     {"/proc/self/fd/2", "dev/stderr"},
 		     {"pts/ptmx", "dev/ptmx"}};
-	static const char *const pts[] = {"newinstance", NULL,	 "ptmxmode", "0666",
-					  "mode",	 "0620", NULL};
+	static const char *const pts[] = {"newinstance", NULL,	"ptmxmode", "0666", "mode",
+					  "0620",	 "max", "256",	    NULL};
 
 	if (step_enter(run, STEP_dev) < 0)
 		return step_fail(run, "/dev");

@@ -122,6 +122,16 @@ class Jail:
         return ["--store", self.store, "--scratch", self.scratch]
 
 
+def overlay():
+    """What the work tree is where it can be: "copy" on a kernel whose tmpfs has no user attributes (before Linux 6.6)."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        try:
+            os.setxattr(file.name, "user.probe", b"y")
+            return "overlay"
+        except OSError:
+            return "copy"
+
+
 def mark():
     """A value that only one jail has in its environment."""
     return secrets.token_hex(12)

@@ -3,7 +3,9 @@
 """Real software works in the jail: a jail in which test suites fail gets switched off. What this machine does not have is
 not tried, and the name of the check says so."""
 import os
+import pty
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -117,6 +119,23 @@ tar cf t.tar d; rm -r d; tar xf t.tar; find d -type f | xargs cat | grep -qx x; 
 }
 
 
+def terminal(t, jail, mode):
+    """A pseudo-terminal handed in is the payload's terminal: a shell can control its jobs."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(jail.command("/bin/bash", "-ic", "echo to-terminal >/dev/tty; sleep 0.05 & fg; exit 4"),
+                          stdin=theirs, stdout=theirs, stderr=theirs) as child:
+        os.close(theirs)
+        text = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                text += chunk
+        except OSError:
+            pass
+    os.close(ours)
+    t.ok(child.returncode == 4 and b"to-terminal" in text and b"no job control" not in text,
+         f"{mode}: a terminal handed in", f"{child.returncode} {text!r}")
+
+
 def main():
     with Tap() as t:
         for mode in modes():
@@ -128,6 +147,7 @@ def main():
                     result = jail.run("python3", "t.py", options=[*jail.stores(), *layer, *options[4:], "--log", log])
                     result.out = open(log).read()
                     t.ok(result.status == 0 and result.outcome == "exited", f"{mode}: {name}", result.text())
+                terminal(t, jail, mode)
                 for name, (program, script) in SHELL.items():
                     # a user's own directory may come first in our PATH; the jail has the distribution's
                     if not any(os.path.exists(os.path.join(path, program)) for path in ("/usr/bin", "/usr/local/bin", "/bin")):

@@ -8,7 +8,7 @@ import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from jail import Jail, modes  # noqa: E402
+from jail import Jail, modes, overlay  # noqa: E402
 from tap import Tap  # noqa: E402
 
 LIST = r"""
@@ -55,7 +55,7 @@ def same_meaning(t, jail, mode):
     before = digest(jail.store) + digest(os.path.join(jail.scratch, "layer"))
     os.chmod(os.path.join(jail.store, "base"), 0o700)  # the payload's uid cannot walk there by itself
     over = jail.run("/bin/sh", "-c", LIST, options=layers)
-    t.ok(over.status == 0 and over.work == "overlay", f"{mode}: layers are an overlay", over.text())
+    t.ok(over.status == 0 and over.work == overlay(), f"{mode}: layers are an overlay", over.text())
     wanted = ("d 755 ./deep\n", "f 644 ./top applied\n", "./sub/run.sh #!/bin/sh\n", "f 644 ./sub/from-deps deps\n",
               "f 644 ./opaque/new new\n", "f 644 ./dir-to-file now a file\n", "f 644 ./file-to-dir/inner inner\n",
               "l ./link top\n", "d 755 ./empty\n")
@@ -82,7 +82,7 @@ def many(t, jail, mode):
     for i in range(100):
         options += jail.layer(f"many/{i}", {f"f{i}": f"{i}\n", "all": f"{i}\n"})
     result = jail.run("/bin/sh", "-c", "ls | wc -l; cat all", options=options)
-    t.equal((result.status, result.out, result.work), (0, "101\n0\n", "overlay"), f"{mode}: a hundred layers", result.text())
+    t.equal((result.status, result.out, result.work), (0, "101\n0\n", overlay()), f"{mode}: a hundred layers", result.text())
 
 
 def bad_names(t, jail, mode):
@@ -119,7 +119,7 @@ def directories(t, jail, mode):
             os.chown(os.path.join(folder, name), jail.owner, jail.owner)
     layer = jail.layer("run/patch", {"file": "patched\n"})
     before = digest(work)
-    for extra, how in (([], "overlay"), (["--copy"], "copy")):
+    for extra, how in (([], overlay()), (["--copy"], "copy")):
         result = jail.run("/bin/sh", "-c", "cat file sub/secret; echo x >sub/secret; rm file; ls",
                           options=[*jail.stores(), "--work-dir", work, *layer, *extra])
         t.equal((result.status, result.out, result.work), (0, "patched\nprivate\nsub\n", how),
