@@ -38,6 +38,11 @@ def program_of(pid):
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
+        pass
+    try:  # a process that gave up being looked at still has its name
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
         return ""
 
 
