@@ -18,7 +18,7 @@
 
 #define FILE_MAX_BYTES 65536
 
-/* ---- the table: every key, who may set it, what it is ------------------------------------------ */
+/* ---- the table: every key, who may set it, what it is ---- */
 
 static const struct config_key keys[] = {
     {"test.command", CONFIG_STRING, true, NULL, NULL,
@@ -33,14 +33,17 @@ static const struct config_key keys[] = {
     {"model.key", CONFIG_SECRET, false, NULL, NULL,
      "source of the API key; default env:ANTHROPIC_API_KEY or env:OPENAI_API_KEY"},
     {"model.maxOutputTokens", CONFIG_SIZE, false, "16384", NULL, "most tokens of one answer"},
-    {"model.idleTimeout", CONFIG_SECONDS, false, "120", NULL, "longest silence of the provider"},
+    {"model.idleTimeout", CONFIG_SECONDS, false, "120", NULL,
+     "longest silence of the provider"},
     {"model.callTimeout", CONFIG_SECONDS, false, "900", NULL, "longest single call"},
     {"model.turns", CONFIG_SIZE, false, "80", NULL, "most calls a round"},
     {"model.private", CONFIG_CHOICE, false, "no", "no yes",
      "whether the provider may have a private network address (loopback names always may)"},
     {"budget.runTokens", CONFIG_SIZE, false, "2m", NULL, "most tokens a run, input and output"},
-    {"budget.dayTokens", CONFIG_SIZE, false, "20m", NULL, "most tokens a day, all runs together"},
-    {"publish.remote", CONFIG_STRING, false, "origin", NULL, "name of a remote, or a URL or path"},
+    {"budget.dayTokens", CONFIG_SIZE, false, "20m", NULL,
+     "most tokens a day, all runs together"},
+    {"publish.remote", CONFIG_STRING, false, "origin", NULL,
+     "name of a remote, or a URL or path"},
     {"publish.token", CONFIG_SECRET, false, NULL, NULL, "source of the token for HTTPS"},
     {"publish.sshKey", CONFIG_SECRET, false, NULL, NULL, "source of the private key for SSH"},
     {"publish.user", CONFIG_STRING, false, NULL, NULL, "user name that goes with the token"},
@@ -49,11 +52,13 @@ static const struct config_key keys[] = {
     {"publish.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the git server"},
     {"publish.private", CONFIG_CHOICE, false, "no", "no yes",
      "whether the git server may have a private network address (loopback names always may)"},
-    {"publish.timeout", CONFIG_SECONDS, false, "300", NULL, "deadline of the push, its hooks included"},
+    {"publish.timeout", CONFIG_SECONDS, false, "300", NULL,
+     "deadline of the push, its hooks included"},
     {"author.name", CONFIG_STRING, false, "agent", NULL, "author and committer of the commits"},
     {"author.email", CONFIG_STRING, false, "agent@localhost", NULL, "their address"},
     {"jail.path", CONFIG_LIST, false, NULL, NULL,
-     "directory outside /usr that the jail may read and run (a toolchain); its bin goes into PATH"},
+     "directory outside /usr that the jail may read and run (a toolchain); its bin goes into "
+     "PATH"},
     {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
     {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
     {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},
@@ -172,34 +177,38 @@ static int check_value(const struct config_key *key, const char *value, const ch
 	switch (key->type) {
 	case CONFIG_SIZE:
 		if (text_parse_size(value, LLONG_MAX / 2, &number) < 0 || number < 1)
-			return error_set(err, ERROR_USAGE,
-					 "%s: %s = %s: not a whole number from 1 (k, m, g may follow)",
-					 origin, key->name, value);
+			return error_set(
+			    err, ERROR_USAGE,
+			    "%s: %s = %s: not a whole number from 1 (k, m, g may follow)",
+			    origin, key->name, value);
 		break;
 	case CONFIG_SECONDS:
 		if (parse_seconds(value, &number) < 0 || number < 1)
-			return error_set(err, ERROR_USAGE,
-					 "%s: %s = %s: not a time in seconds (s, m, h may follow)",
-					 origin, key->name, value);
+			return error_set(
+			    err, ERROR_USAGE,
+			    "%s: %s = %s: not a time in seconds (s, m, h may follow)", origin,
+			    key->name, value);
 		break;
 	case CONFIG_WORDS:
 		words = text_split_words(value);
 		if (!words)
 			return error_set(err, ERROR_USAGE,
-					 "%s: %s: empty, or a quote is not closed", origin, key->name);
+					 "%s: %s: empty, or a quote is not closed", origin,
+					 key->name);
 		text_free_words(words);
 		break;
 	case CONFIG_CHOICE:
 		if (!in_choices(key->choices, value))
-			return error_set(err, ERROR_USAGE, "%s: %s = %s: must be one of: %s", origin,
-					 key->name, value, key->choices);
+			return error_set(err, ERROR_USAGE, "%s: %s = %s: must be one of: %s",
+					 origin, key->name, value, key->choices);
 		break;
 	case CONFIG_SECRET:
 		if (strncmp(value, "env:", 4) != 0 && strncmp(value, "file:", 5) != 0 &&
-		    strncmp(value, "credential:", 11) != 0 && strncmp(value, "command:", 8) != 0) {
+		    strncmp(value, "credential:", 11) != 0 &&
+		    strncmp(value, "command:", 8) != 0) {
 			/* The value itself may be a pasted secret: it is not repeated. */
-			error_set(err, ERROR_USAGE, "%s: %s is not a source of a secret", origin,
-				  key->name);
+			error_set(err, ERROR_USAGE, "%s: %s is not a source of a secret",
+				  origin, key->name);
 			return error_next(err, "write env:NAME, file:PATH, credential:NAME or "
 					       "command:ARGV; never the secret itself");
 		}
@@ -222,16 +231,19 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 		return error_next(err, "agent help config lists the keys");
 	}
 	if (scope == CONFIG_REPOSITORY && !key->repository) {
-		error_set(err, ERROR_USAGE, "%s: a repository may not set %s", origin, key->name);
-		return error_next(err, "only the operator may: in /etc/agent/config, in "
-				       "~/.config/agent/config, or with -c %s=…",
+		error_set(err, ERROR_USAGE, "%s: a repository may not set %s", origin,
+			  key->name);
+		return error_next(err,
+				  "only the operator may: in /etc/agent/config, in "
+				  "~/.config/agent/config, or with -c %s=…",
 				  key->name);
 	}
 	if (!value)
 		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin, key->name);
 	if (check_value(key, value, origin, err))
 		return err->kind;
-	config->entries = mem_realloc(config->entries, config->count + 1, sizeof(*config->entries));
+	config->entries =
+	    mem_realloc(config->entries, config->count + 1, sizeof(*config->entries));
 	entry = &config->entries[config->count++];
 	entry->key = key;
 	entry->scope = scope;
@@ -280,7 +292,8 @@ int config_add_file(struct config *config, enum config_scope scope, const char *
 		return error_set(err, ERROR_USAGE, "%s is not a regular file", path);
 	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & 0022)) {
 		error_set(err, ERROR_USAGE, "%s may be written by other users", path);
-		return error_next(err, "chown it to yourself or root and chmod go-w it: it grants rights");
+		return error_next(
+		    err, "chown it to yourself or root and chmod go-w it: it grants rights");
 	}
 	strbuf_init(&text, FILE_MAX_BYTES);
 	if (fd_read_all(fd, &text) < 0)
@@ -322,7 +335,8 @@ static const struct entry *in_force(const struct config *config, const struct co
 	for (size_t i = 0; i < config->count; i++) {
 		const struct entry *entry = &config->entries[i];
 
-		if (entry->key != key || (!with_repository && entry->scope == CONFIG_REPOSITORY))
+		if (entry->key != key ||
+		    (!with_repository && entry->scope == CONFIG_REPOSITORY))
 			continue;
 		if (!best || entry->scope >= best->scope)
 			best = entry;

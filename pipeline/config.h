@@ -1,11 +1,13 @@
 /*
- * Configuration: git-config syntax (git-config(1), "Syntax"), one table of keys that says who may set
- * what, and typed getters. Unknown keys, keys set by somebody who may not, and malformed values are
- * errors that name file, line, key and who may set it. No includes, no conditionals.
+ * Configuration: git-config syntax (git-config(1), "Syntax"), one table of keys that says who
+ * may set what, and typed getters. Unknown keys, keys set by somebody who may not, and
+ * malformed values are errors that name file, line, key and who may set it. No includes, no
+ * conditionals.
  *
  * Precedence, weakest first: built-in default, repository (.agent/config at the base commit),
- * /etc/agent/config, $XDG_CONFIG_HOME/agent/config, command line. The repository comes below the
- * operator and can only narrow (law L9): for a limit the smaller of its value and the operator's counts.
+ * /etc/agent/config, $XDG_CONFIG_HOME/agent/config, command line. The repository comes below
+ * the operator and can only narrow (law L9): for a limit the smaller of its value and the
+ * operator's counts.
  */
 #ifndef PIPELINE_CONFIG_H
 #define PIPELINE_CONFIG_H
@@ -17,21 +19,22 @@ struct error;
 struct strbuf;
 
 enum config_scope {
-	CONFIG_DEFAULT,    /* the table's own default */
+	CONFIG_DEFAULT,	   /* the table's own default */
 	CONFIG_REPOSITORY, /* .agent/config at the base commit */
-	CONFIG_SYSTEM,     /* /etc/agent/config */
-	CONFIG_USER,       /* $XDG_CONFIG_HOME/agent/config */
-	CONFIG_COMMAND,    /* -c KEY=VALUE and the options that stand for it */
+	CONFIG_SYSTEM,	   /* /etc/agent/config */
+	CONFIG_USER,	   /* $XDG_CONFIG_HOME/agent/config */
+	CONFIG_COMMAND,	   /* -c KEY=VALUE and the options that stand for it */
 };
 
 enum config_type {
 	CONFIG_STRING,
-	CONFIG_WORDS,    /* a command line: split by text_split_words, never given to a shell by us */
-	CONFIG_SIZE,     /* whole number, k m g as powers of 1024 */
-	CONFIG_SECONDS,  /* whole number of seconds; s, m, h suffix */
-	CONFIG_LIST,     /* may be given several times: all count, in order */
-	CONFIG_SECRET,   /* a source: env:NAME, file:PATH, credential:NAME, command:ARGV */
-	CONFIG_CHOICE,   /* one of the words in choices */
+	CONFIG_WORDS, /* a command line: split by text_split_words, never given to a shell by us
+		       */
+	CONFIG_SIZE,  /* whole number, k m g as powers of 1024 */
+	CONFIG_SECONDS, /* whole number of seconds; s, m, h suffix */
+	CONFIG_LIST,	/* may be given several times: all count, in order */
+	CONFIG_SECRET,	/* a source: env:NAME, file:PATH, credential:NAME, command:ARGV */
+	CONFIG_CHOICE,	/* one of the words in choices */
 };
 
 struct config_key {
@@ -54,7 +57,8 @@ void config_free_ptr(struct config **config);
 int config_add_text(struct config *config, enum config_scope scope, const char *file,
 		    const char *text, size_t len, struct error *err);
 
-/* Adds a file; a missing one is fine. Refuses one that others than its owner (us or root) may write. */
+/* Adds a file; a missing one is fine. Refuses one that others than its owner (us or root) may
+ * write. */
 int config_add_file(struct config *config, enum config_scope scope, const char *path,
 		    struct error *err);
 
@@ -64,13 +68,14 @@ int config_add_pair(struct config *config, const char *pair, struct error *err);
 /* Both operator files. */
 int config_add_operator(struct config *config, struct error *err);
 
-/* The value in force; NULL when none. Borrowed. The name must be in the table (abort otherwise). */
+/* The value in force; NULL when none. Borrowed. The name must be in the table (abort
+ * otherwise). */
 const char *config_get(const struct config *config, const char *name);
 enum config_scope config_scope_of(const struct config *config, const char *name);
 /* CONFIG_SIZE or CONFIG_SECONDS (in seconds). */
 long long config_number(const struct config *config, const char *name);
-/* CONFIG_LIST: item index, NULL past the end; where: "file:line" of it when not NULL. The repository's
- * items come first. */
+/* CONFIG_LIST: item index, NULL past the end; where: "file:line" of it when not NULL. The
+ * repository's items come first. */
 const char *config_item(const struct config *config, const char *name, size_t index);
 /* Where the value in force comes from, "file:line", "-c" or "default". Borrowed. */
 const char *config_origin(const struct config *config, const char *name);
@@ -79,13 +84,13 @@ const char *config_origin(const struct config *config, const char *name);
 void config_print_table(struct strbuf *out);
 
 /*
- * The parser by itself (pure): calls seen for each entry with the section (lower case), subsection (or
- * NULL), key (lower case), value (NULL for a key without "=") and line; a non-zero return stops and is
- * returned. ERROR_USAGE with the line in err when malformed.
+ * The parser by itself (pure): calls seen for each entry with the section (lower case),
+ * subsection (or NULL), key (lower case), value (NULL for a key without "=") and line; a
+ * non-zero return stops and is returned. ERROR_USAGE with the line in err when malformed.
  */
-typedef int config_seen_fn(void *arg, const char *section, const char *subsection, const char *key,
-			   const char *value, int line, struct error *err);
-int config_parse(const char *text, size_t len, const char *file, config_seen_fn *seen, void *arg,
-		 struct error *err);
+typedef int config_seen_fn(void *arg, const char *section, const char *subsection,
+			   const char *key, const char *value, int line, struct error *err);
+int config_parse(const char *text, size_t len, const char *file, config_seen_fn *seen,
+		 void *arg, struct error *err);
 
 #endif

@@ -44,7 +44,8 @@ static int parse_section(struct parser *ps, struct error *err)
 	strbuf_reset(&ps->section);
 	strbuf_reset(&ps->subsection);
 	ps->has_subsection = false;
-	while (ps->p < ps->end && (isalnum((unsigned char)*ps->p) || *ps->p == '-' || *ps->p == '.'))
+	while (ps->p < ps->end &&
+	       (isalnum((unsigned char)*ps->p) || *ps->p == '-' || *ps->p == '.'))
 		strbuf_addc(&ps->section, (char)tolower((unsigned char)*ps->p++));
 	skip_blanks(ps);
 	if (ps->p < ps->end && *ps->p == '"') {
@@ -202,8 +203,8 @@ static int parse_all(struct parser *ps, config_seen_fn *seen, void *arg, struct 
 	return 0;
 }
 
-int config_parse(const char *text, size_t len, const char *file, config_seen_fn *seen, void *arg,
-		 struct error *err)
+int config_parse(const char *text, size_t len, const char *file, config_seen_fn *seen,
+		 void *arg, struct error *err)
 {
 	struct parser ps = {.p = text, .end = text + len, .file = file, .line = 1};
 	int result;

@@ -66,7 +66,8 @@ static char *dot_git(const char *dir)
 		return NULL;
 	if (S_ISDIR(st.st_mode))
 		return is_git_dir(path) ? resolve(dir, ".git") : NULL;
-	if (!S_ISREG(st.st_mode) || !read_line(dir, ".git", &line) || strncmp(line, "gitdir: ", 8) != 0)
+	if (!S_ISREG(st.st_mode) || !read_line(dir, ".git", &line) ||
+	    strncmp(line, "gitdir: ", 8) != 0)
 		return NULL;
 	return resolve(dir, line + 8);
 }
@@ -115,7 +116,8 @@ int repository_find(const char *start, struct repository *repo, struct error *er
 
 	memset(repo, 0, sizeof(*repo));
 	if (!dir)
-		return error_errno(err, ERROR_USAGE, errno, "%s", start ? start : "working directory");
+		return error_errno(err, ERROR_USAGE, errno, "%s",
+				   start ? start : "working directory");
 	first = mem_strdup(dir);
 	for (;;) {
 		char *slash;
@@ -225,7 +227,8 @@ char *repository_remote_url(const struct repository *repo, const char *name, str
 	}
 	if (!wanted.url) {
 		error_set(err, ERROR_USAGE, "the repository has no remote \"%s\"", name);
-		error_next(err, "name one with --remote NAME|URL, or use --dry-run to stop before publishing");
+		error_next(err, "name one with --remote NAME|URL, or use --dry-run to stop "
+				"before publishing");
 		return NULL;
 	}
 	return absolute_url(repo, wanted.url);

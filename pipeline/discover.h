@@ -1,7 +1,7 @@
 /*
- * Finding a repository without libgit2: the git dir, the common dir of a linked work tree, the work
- * tree and the alternates, as paths for the stages' Landlock rules. Opens nothing as a repository and
- * reads no configuration but remote URLs. (gitrepository-layout(5))
+ * Finding a repository without libgit2: the git dir, the common dir of a linked work tree, the
+ * work tree and the alternates, as paths for the stages' Landlock rules. Opens nothing as a
+ * repository and reads no configuration but remote URLs. (gitrepository-layout(5))
  */
 #ifndef PIPELINE_DISCOVER_H
 #define PIPELINE_DISCOVER_H
@@ -13,14 +13,15 @@ struct error;
 struct json;
 
 struct repository {
-	char *git_dir;     /* absolute */
+	char *git_dir;	   /* absolute */
 	char *common_dir;  /* absolute; equals git_dir but in a linked work tree */
-	char *work_dir;    /* absolute; NULL for a bare repository */
+	char *work_dir;	   /* absolute; NULL for a bare repository */
 	char **alternates; /* absolute object directories, followed to depth 5 */
 	size_t alternate_count;
 };
 
-/* Walks up from start (NULL: the working directory). 0 or ERROR_USAGE "not a git repository". */
+/* Walks up from start (NULL: the working directory). 0 or ERROR_USAGE "not a git repository".
+ */
 int repository_find(const char *start, struct repository *repo, struct error *err);
 void repository_release(struct repository *repo);
 
@@ -28,9 +29,9 @@ void repository_release(struct repository *repo);
 struct json *repository_paths(const struct repository *repo);
 
 /*
- * The URL of a remote from the repository's own config file (remote.NAME.url, the last one; insteadOf,
- * pushurl and includes have no effect), relative paths made absolute. A name with a slash or colon is taken as a URL
- * or path itself. Owned by the caller. NULL with err.
+ * The URL of a remote from the repository's own config file (remote.NAME.url, the last one;
+ * insteadOf, pushurl and includes have no effect), relative paths made absolute. A name with a
+ * slash or colon is taken as a URL or path itself. Owned by the caller. NULL with err.
  */
 char *repository_remote_url(const struct repository *repo, const char *name, struct error *err);
 

@@ -68,7 +68,8 @@ void journal_event(struct journal *journal, const char *event, struct json *take
 	strbuf_init(&text, STRBUF_MAX);
 	js_format_ascii(line, &text);
 	strbuf_addc(&text, '\n');
-	if (journal->events_fd >= 0 && fd_write_all(journal->events_fd, text.data, text.len) < 0) {
+	if (journal->events_fd >= 0 &&
+	    fd_write_all(journal->events_fd, text.data, text.len) < 0) {
 		/* A full disk shows at the next artefact, which is fatal; the story is not. */
 		close(journal->events_fd);
 		journal->events_fd = -1;
@@ -83,8 +84,8 @@ static void draw(struct journal *journal, const char *text, bool finished)
 
 	if (journal->json || journal->quiet || (!finished && !journal->terminal))
 		return;
-	fprintf(stderr, "%s  %-8s %-58s %7.2f s%s", journal->drawn ? "\r\x1b[K" : "", journal->stage,
-		text, seconds, finished ? "\n" : "");
+	fprintf(stderr, "%s  %-8s %-58s %7.2f s%s", journal->drawn ? "\r\x1b[K" : "",
+		journal->stage, text, seconds, finished ? "\n" : "");
 	journal->drawn = !finished;
 	fflush(stderr);
 }

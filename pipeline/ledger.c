@@ -20,13 +20,15 @@ static const char schema[] =
     "(date('now')), reserved INTEGER NOT NULL, input INTEGER NOT NULL DEFAULT 0,"
     " output INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX calls_run ON calls(run); CREATE INDEX calls_day ON calls(day);"
-    "CREATE TABLE receipts(url TEXT NOT NULL, ref TEXT NOT NULL, oid TEXT NOT NULL, run TEXT NOT "
+    "CREATE TABLE receipts(url TEXT NOT NULL, ref TEXT NOT NULL, oid TEXT NOT NULL, run TEXT "
+    "NOT "
     "NULL, at TEXT NOT NULL DEFAULT (datetime('now')), PRIMARY KEY(url, ref, oid));"
     "PRAGMA user_version = 1;";
 
 static int fail(struct ledger *ledger, struct error *err, const char *what)
 {
-	error_set(err, ERROR_FAILED, "ledger agent.db: %s: %s", what, sqlite3_errmsg(ledger->db));
+	error_set(err, ERROR_FAILED, "ledger agent.db: %s: %s", what,
+		  sqlite3_errmsg(ledger->db));
 	return error_next(err, "check free space and permissions of the state directory");
 }
 
@@ -47,7 +49,8 @@ static long long pragma_version(struct ledger *ledger)
 {
 	sqlite3_stmt *stmt AUTO_STMT = NULL;
 
-	if (sqlite3_prepare_v2(ledger->db, "PRAGMA user_version", -1, &stmt, NULL) != SQLITE_OK ||
+	if (sqlite3_prepare_v2(ledger->db, "PRAGMA user_version", -1, &stmt, NULL) !=
+		SQLITE_OK ||
 	    sqlite3_step(stmt) != SQLITE_ROW)
 		return -1;
 	return sqlite3_column_int64(stmt, 0);
@@ -63,9 +66,10 @@ static int migrate(struct ledger *ledger, struct error *err)
 	if (version == SCHEMA_VERSION)
 		return 0;
 	if (version > SCHEMA_VERSION)
-		return error_set(err, ERROR_FAILED,
-				 "ledger agent.db was made by a newer version of agent (schema %lld)",
-				 version);
+		return error_set(
+		    err, ERROR_FAILED,
+		    "ledger agent.db was made by a newer version of agent (schema %lld)",
+		    version);
 	if (exec(ledger, "BEGIN IMMEDIATE", err))
 		return err->kind;
 	/* Another process may have made the schema while we waited for the lock. */
@@ -81,8 +85,8 @@ struct ledger *ledger_open(const char *state_dir, struct error *err)
 	struct ledger *ledger AUTO_LEDGER = mem_calloc(1, sizeof(*ledger));
 	char *path AUTO_FREE = mem_printf("%s/agent.db", state_dir);
 
-	if (sqlite3_open_v2(path, &ledger->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-	    SQLITE_OK) {
+	if (sqlite3_open_v2(path, &ledger->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+			    NULL) != SQLITE_OK) {
 		fail(ledger, err, "open");
 		return NULL;
 	}
@@ -120,7 +124,9 @@ static int sum(struct ledger *ledger, const char *sql, const char *value, long l
 	return 0;
 }
 
-#define SUMS "SELECT coalesce(sum(input),0), coalesce(sum(output),0), coalesce(sum(reserved),0) FROM calls WHERE "
+#define SUMS                                                                                   \
+	"SELECT coalesce(sum(input),0), coalesce(sum(output),0), coalesce(sum(reserved),0) "   \
+	"FROM calls WHERE "
 
 static int reserve(struct ledger *ledger, const char *run, long long tokens, long long run_cap,
 		   long long day_cap, long long *reservation, struct error *err)
@@ -134,21 +140,25 @@ static int reserve(struct ledger *ledger, const char *run, long long tokens, lon
 	run_sum = of_run[0] + of_run[1] + of_run[2];
 	day_sum = of_day[0] + of_day[1] + of_day[2];
 	if (tokens > run_cap - run_sum) {
-		error_set(err, ERROR_FAILED,
-			  "budget: the next call may take %lld tokens, the run has used %lld of %lld",
-			  tokens, run_sum, run_cap);
+		error_set(
+		    err, ERROR_FAILED,
+		    "budget: the next call may take %lld tokens, the run has used %lld of %lld",
+		    tokens, run_sum, run_cap);
 		return error_next(err, "raise budget.runTokens and resume the run");
 	}
 	if (tokens > day_cap - day_sum) {
 		error_set(err, ERROR_FAILED,
-			  "budget: the next call may take %lld tokens, today's runs have used %lld of %lld",
+			  "budget: the next call may take %lld tokens, today's runs have used "
+			  "%lld of %lld",
 			  tokens, day_sum, day_cap);
-		return error_next(err, "raise budget.dayTokens, or resume the run tomorrow (UTC)");
+		return error_next(err,
+				  "raise budget.dayTokens, or resume the run tomorrow (UTC)");
 	}
-	if (sqlite3_prepare_v2(ledger->db, "INSERT INTO calls(run, reserved) VALUES(?1, ?2)", -1,
-			       &stmt, NULL) != SQLITE_OK ||
+	if (sqlite3_prepare_v2(ledger->db, "INSERT INTO calls(run, reserved) VALUES(?1, ?2)",
+			       -1, &stmt, NULL) != SQLITE_OK ||
 	    sqlite3_bind_text(stmt, 1, run, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_bind_int64(stmt, 2, tokens) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_DONE)
+	    sqlite3_bind_int64(stmt, 2, tokens) != SQLITE_OK ||
+	    sqlite3_step(stmt) != SQLITE_DONE)
 		return fail(ledger, err, "write");
 	*reservation = sqlite3_last_insert_rowid(ledger->db);
 	return 0;
@@ -166,17 +176,19 @@ int ledger_reserve(struct ledger *ledger, const char *run, long long tokens, lon
 	return exec(ledger, "COMMIT", err);
 }
 
-int ledger_settle(struct ledger *ledger, long long reservation, long long input, long long output,
-		  struct error *err)
+int ledger_settle(struct ledger *ledger, long long reservation, long long input,
+		  long long output, struct error *err)
 {
 	sqlite3_stmt *stmt AUTO_STMT = NULL;
 
-	if (sqlite3_prepare_v2(ledger->db,
-			       "UPDATE calls SET reserved = 0, input = ?2, output = ?3 WHERE id = ?1",
-			       -1, &stmt, NULL) != SQLITE_OK ||
+	if (sqlite3_prepare_v2(
+		ledger->db,
+		"UPDATE calls SET reserved = 0, input = ?2, output = ?3 WHERE id = ?1", -1,
+		&stmt, NULL) != SQLITE_OK ||
 	    sqlite3_bind_int64(stmt, 1, reservation) != SQLITE_OK ||
 	    sqlite3_bind_int64(stmt, 2, input) != SQLITE_OK ||
-	    sqlite3_bind_int64(stmt, 3, output) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_DONE)
+	    sqlite3_bind_int64(stmt, 3, output) != SQLITE_OK ||
+	    sqlite3_step(stmt) != SQLITE_DONE)
 		return fail(ledger, err, "write");
 	return 0;
 }
@@ -200,9 +212,10 @@ int ledger_add_receipt(struct ledger *ledger, const char *run, const char *url, 
 	sqlite3_stmt *stmt AUTO_STMT = NULL;
 	const char *const values[] = {run, url, ref, oid};
 
-	if (sqlite3_prepare_v2(ledger->db,
-			       "INSERT OR IGNORE INTO receipts(run, url, ref, oid) VALUES(?1,?2,?3,?4)",
-			       -1, &stmt, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(
+		ledger->db,
+		"INSERT OR IGNORE INTO receipts(run, url, ref, oid) VALUES(?1,?2,?3,?4)", -1,
+		&stmt, NULL) != SQLITE_OK)
 		return fail(ledger, err, "write");
 	for (int i = 0; i < 4; i++)
 		if (sqlite3_bind_text(stmt, i + 1, values[i], -1, SQLITE_STATIC) != SQLITE_OK)
@@ -217,7 +230,8 @@ struct json *ledger_receipts(struct ledger *ledger, const char *url, const char 
 	struct json *oids AUTO_JSON = js_array_new();
 	int result;
 
-	if (sqlite3_prepare_v2(ledger->db, "SELECT oid FROM receipts WHERE url = ?1 AND ref = ?2", -1,
+	if (sqlite3_prepare_v2(ledger->db,
+			       "SELECT oid FROM receipts WHERE url = ?1 AND ref = ?2", -1,
 			       &stmt, NULL) != SQLITE_OK ||
 	    sqlite3_bind_text(stmt, 1, url, -1, SQLITE_STATIC) != SQLITE_OK ||
 	    sqlite3_bind_text(stmt, 2, ref, -1, SQLITE_STATIC) != SQLITE_OK) {

@@ -1,6 +1,7 @@
 /*
- * The ledger: tokens reserved and used (budgets a run and a day), and receipts of what was pushed (which
- * branches are ours). SQLite, one file agent.db in the state directory, WAL; the only owner of sqlite3.h.
+ * The ledger: tokens reserved and used (budgets a run and a day), and receipts of what was
+ * pushed (which branches are ours). SQLite, one file agent.db in the state directory, WAL; the
+ * only owner of sqlite3.h.
  */
 #ifndef PIPELINE_LEDGER_H
 #define PIPELINE_LEDGER_H
@@ -15,17 +16,18 @@ void ledger_close_ptr(struct ledger **ledger);
 #define AUTO_LEDGER __attribute__((cleanup(ledger_close_ptr)))
 
 /*
- * Sets tokens aside for one call of the run, atomically against all other runs. ERROR_FAILED when used
- * plus reserved plus tokens would pass the run's or the day's cap (UTC days): nothing is reserved then,
- * err says which cap. *reservation identifies it. A reservation that is never settled (the process was
- * killed during a call) stays counted in full: the provider may have charged it.
+ * Sets tokens aside for one call of the run, atomically against all other runs. ERROR_FAILED
+ * when used plus reserved plus tokens would pass the run's or the day's cap (UTC days): nothing
+ * is reserved then, err says which cap. *reservation identifies it. A reservation that is never
+ * settled (the process was killed during a call) stays counted in full: the provider may have
+ * charged it.
  */
 int ledger_reserve(struct ledger *ledger, const char *run, long long tokens, long long run_cap,
 		   long long day_cap, long long *reservation, struct error *err);
 
 /* Replaces a reservation by what the provider's usage says. 0 or an error kind. */
-int ledger_settle(struct ledger *ledger, long long reservation, long long input, long long output,
-		  struct error *err);
+int ledger_settle(struct ledger *ledger, long long reservation, long long input,
+		  long long output, struct error *err);
 
 /* Tokens of a run: settled input and output, and what is still reserved. 0 or an error kind. */
 int ledger_usage(struct ledger *ledger, const char *run, long long *input, long long *output,

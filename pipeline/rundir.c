@@ -23,7 +23,8 @@ static int make_dir(const char *path, struct error *err)
 {
 	if (fd_mkdir_all(path) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "%s cannot be made", path);
-		return error_next(err, "check permissions and free space, or set AGENT_STATE_DIR");
+		return error_next(err,
+				  "check permissions and free space, or set AGENT_STATE_DIR");
 	}
 	return 0;
 }
@@ -75,7 +76,8 @@ static int open_dir(struct rundir *run, struct error *err)
 	return 0;
 }
 
-static int create_below(const char *state, const char *kind, struct rundir *run, struct error *err)
+static int create_below(const char *state, const char *kind, struct rundir *run,
+			struct error *err)
 {
 	struct timespec now;
 	struct tm utc;
@@ -95,7 +97,8 @@ static int create_below(const char *state, const char *kind, struct rundir *run,
 	run->state = mem_strdup(state);
 	run->path = mem_printf("%s/%s/%s", state, kind, run->id);
 	if (mkdir(run->path, 0700) < 0) {
-		error_errno(err, ERROR_FAILED, errno, "run directory %s cannot be made", run->path);
+		error_errno(err, ERROR_FAILED, errno, "run directory %s cannot be made",
+			    run->path);
 		return error_next(err, "check free space and permissions of %s", state);
 	}
 	if (open_dir(run, err))
@@ -118,7 +121,8 @@ int rundir_remove(struct rundir *run, struct error *err)
 	/* Renamed first: a half-removed run is never taken for one. */
 	char *trash AUTO_FREE = mem_printf("%s/tmp/.%s", run->state, run->id);
 	int tmp AUTO_FD = -1;
-	char *name AUTO_FREE = mem_printf(".%s", run->id), *dir AUTO_FREE = mem_printf("%s/tmp", run->state);
+	char *name AUTO_FREE = mem_printf(".%s", run->id),
+		   *dir AUTO_FREE = mem_printf("%s/tmp", run->state);
 
 	if (rename(run->path, trash) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s cannot be removed", run->path);
@@ -166,7 +170,8 @@ static char *choose(char **ids, const char *id, struct error *err)
 			found = ids[i]; /* the last is the newest */
 		} else if (strncmp(ids[i], id, strlen(id)) == 0) {
 			if (found) {
-				error_set(err, ERROR_USAGE, "more than one run begins with %s", id);
+				error_set(err, ERROR_USAGE, "more than one run begins with %s",
+					  id);
 				return NULL;
 			}
 			found = ids[i];
@@ -182,7 +187,8 @@ static char *choose(char **ids, const char *id, struct error *err)
 	return NULL;
 }
 
-int rundir_open(const char *state, const char *id, bool lock, struct rundir *run, struct error *err)
+int rundir_open(const char *state, const char *id, bool lock, struct rundir *run,
+		struct error *err)
 {
 	char **ids, *found AUTO_FREE = NULL;
 
@@ -275,8 +281,8 @@ int rundir_part(const struct rundir *run, const char *name, struct error *err)
 	return fd;
 }
 
-int rundir_accept(const struct rundir *run, const char *name, size_t max_bytes, bool may_be_empty,
-		  struct error *err)
+int rundir_accept(const struct rundir *run, const char *name, size_t max_bytes,
+		  bool may_be_empty, struct error *err)
 {
 	char *part AUTO_FREE = mem_printf("%s.part", name);
 	int fd AUTO_FD = fd_open_beneath(run->fd, part, O_RDONLY | O_NONBLOCK, 0);
@@ -284,12 +290,14 @@ int rundir_accept(const struct rundir *run, const char *name, size_t max_bytes, 
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, part);
-	if (!S_ISREG(st.st_mode) || (size_t)st.st_size > max_bytes || (!st.st_size && !may_be_empty))
+	if (!S_ISREG(st.st_mode) || (size_t)st.st_size > max_bytes ||
+	    (!st.st_size && !may_be_empty))
 		return error_set(err, ERROR_FAILED, "%s: %lld bytes, expected %s to %zu", name,
 				 (long long)st.st_size, may_be_empty ? "0" : "1", max_bytes);
 	if (fchmod(fd, 0400) < 0 || fdatasync(fd) < 0 ||
 	    renameat(run->fd, part, run->fd, name) < 0) {
-		error_errno(err, ERROR_FAILED, errno, "%s/%s cannot be written", run->path, name);
+		error_errno(err, ERROR_FAILED, errno, "%s/%s cannot be written", run->path,
+			    name);
 		return error_next(err, "check free space, then agent resume %s", run->id);
 	}
 	return 0;
@@ -325,7 +333,8 @@ static int give_below(int dirfd, uid_t uid, unsigned depth)
 			result = fchownat(dirfd, entry->d_name, uid, uid, AT_SYMLINK_NOFOLLOW);
 			continue;
 		}
-		child = openat(dirfd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		child = openat(dirfd, entry->d_name,
+			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		result = child < 0 || depth > 200 ? -1 : give_below(child, uid, depth + 1);
 		fd_close_ptr(&child);
 	}
@@ -341,7 +350,7 @@ int rundir_give(const char *path, uid_t uid, struct error *err)
 		return 0;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || give_below(fd, uid, 0) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s cannot be handed to uid %u", path,
-				   (unsigned)uid);
+		return error_errno(err, ERROR_FAILED, errno, "%s cannot be handed to uid %u",
+				   path, (unsigned)uid);
 	return 0;
 }

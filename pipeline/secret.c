@@ -51,8 +51,7 @@
 #define COMMAND_DEADLINE_MS 30000
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* ---- env:
- * ---------------------------------------------------------------------------------------- */
+/* ---- env: ---- */
 
 /* Variables that hold a secret whenever they are set: they leave the environment whether a row
  * asks for them or not. */
@@ -166,8 +165,7 @@ static int open_env(const char *name, struct error *err)
 	return -1;
 }
 
-/* ---- file:, credential:
- * --------------------------------------------------------------------------- */
+/* ---- file:, credential: ---- */
 
 /* What only its owner (we, or root) can read and write. forbidden: mode bits that may not be
  * set. */
@@ -244,8 +242,7 @@ static int open_path(const char *path, struct error *err)
 	return open_file(whole ? whole : path, S_IRWXG | S_IRWXO, err);
 }
 
-/* ---- command:
- * -------------------------------------------------------------------------------------- */
+/* ---- command: ---- */
 
 /* What password managers need to find their agent; nothing else of our environment. */
 static const char *const command_env[] = {
@@ -388,8 +385,7 @@ int secret_open(const char *source, struct error *err)
 	return fd;
 }
 
-/* ---- in the row that owns it
- * ----------------------------------------------------------------------- */
+/* ---- in the row that owns it ---- */
 
 struct secret {
 	size_t len;

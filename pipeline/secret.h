@@ -1,5 +1,6 @@
 /*
- * Secrets: the only file that opens, carries and exposes them. secret.c draws the path at its top.
+ * Secrets: the only file that opens, carries and exposes them. secret.c draws the path at its
+ * top.
  */
 #ifndef PIPELINE_SECRET_H
 #define PIPELINE_SECRET_H
@@ -14,23 +15,25 @@ struct secret;
 #define SECRET_MAX 16384 /* bytes */
 
 /*
- * Supervisor side. Opens a secret's source for one row and returns a descriptor to hand on as FD_SECRET, -1 with err.
- * source: "env:NAME" (moved to a sealed memfd at secret_adopt_env, which must have run first), "file:PATH" or
- * "credential:NAME" ($CREDENTIALS_DIRECTORY/NAME): opened, not read, owner and mode checked; "command:ARGV": run once, its output
- * straight into a memfd, its status checked (deadline 30 s).
+ * Supervisor side. Opens a secret's source for one row and returns a descriptor to hand on as
+ * FD_SECRET, -1 with err. source: "env:NAME" (moved to a sealed memfd at secret_adopt_env,
+ * which must have run first), "file:PATH" or "credential:NAME" ($CREDENTIALS_DIRECTORY/NAME):
+ * opened, not read, owner and mode checked; "command:ARGV": run once, its output straight into
+ * a memfd, its status checked (deadline 30 s).
  */
 int secret_open(const char *source, struct error *err);
 
 /*
- * First thing that agent does in main: each environment variable that holds a secret by a well-known name
- * (ANTHROPIC_API_KEY, OPENAI_API_KEY, AGENT_…: the list is in secret.c) or that the argv's --*-key env:NAME / configuration names
- * later is moved to a sealed memfd and overwritten in place in the process's own environment block. Called again with one
- * name for a configured env:NAME. A name that is not set is no error here; secret_open says it.
+ * First thing that agent does in main: each environment variable that holds a secret by a
+ * well-known name (ANTHROPIC_API_KEY, OPENAI_API_KEY, AGENT_…: the list is in secret.c) or that
+ * the argv's --*-key env:NAME / configuration names later is moved to a sealed memfd and
+ * overwritten in place in the process's own environment block. Called again with one name for a
+ * configured env:NAME. A name that is not set is no error here; secret_open says it.
  */
 void secret_adopt_env(char **envp, const char *extra_name);
 
-/* Stage side: reads FD_SECRET (or FD_SECRET2) whole by pread into locked memory and closes it; strips one trailing
- * newline. NULL with err. */
+/* Stage side: reads FD_SECRET (or FD_SECRET2) whole by pread into locked memory and closes it;
+ * strips one trailing newline. NULL with err. */
 struct secret *secret_take(int fd, struct error *err);
 /* The bytes, for one call into a library. Call sites are counted by tests/lint. */
 const char *secret_expose(const struct secret *secret, size_t *len);

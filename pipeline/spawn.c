@@ -58,8 +58,7 @@ static void plan_init(struct plan *plan)
 		plan->source[i] = -1;
 }
 
-/* ---- in the child
- * ----------------------------------------------------------------------------------- */
+/* ---- in the child ---- */
 
 static void child_fail(int status_fd, enum step step)
 {
@@ -71,15 +70,19 @@ static void child_fail(int status_fd, enum step step)
 
 static void child_signals(void)
 {
-	struct sigaction action;
+	/* rt_sigaction(2) itself: glibc keeps 32 and 33 for its threads and refuses them, but
+	 * somebody may have made us with them ignored. */
+	const struct {
+		void *handler; /* SIG_DFL */
+		unsigned long flags;
+		void *restorer;
+		unsigned long mask;
+	} action = {NULL, 0, NULL, 0};
 	sigset_t none;
 
-	memset(&action, 0, sizeof(action));
-	action.sa_handler = SIG_DFL;
 	for (int i = 1; i < _NSIG; i++)
-		sigaction(
-		    i, &action,
-		    NULL); /* EINVAL for KILL, STOP and libc's own: they have no handler */
+		syscall(SYS_rt_sigaction, i, &action, NULL,
+			sizeof(action.mask)); /* KILL, STOP: EINVAL */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -156,8 +159,7 @@ static void run_child(struct plan *plan, int status_fd, pid_t parent)
 	child_fail(status_fd, STEP_EXEC);
 }
 
-/* ---- in the parent
- * ----------------------------------------------------------------------------------- */
+/* ---- in the parent ---- */
 
 static const char *step_text(int step)
 {
@@ -443,8 +445,7 @@ void spawn_release(struct child *child)
 	}
 }
 
-/* ---- programs that are not ours
- * ---------------------------------------------------------------------- */
+/* ---- programs that are not ours ---- */
 
 /* By the PATH of the environment that the program gets, not by ours. */
 char *spawn_find(const char *name, const char *const *env, struct error *err)
@@ -511,8 +512,7 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 	return 0;
 }
 
-/* ---- programs that a row lists
- * ------------------------------------------------------------------------ */
+/* ---- programs that a row lists ---- */
 
 static int plan_keep(struct plan *plan, const struct stage_row *row, const int *keep,
 		     struct error *err)

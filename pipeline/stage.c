@@ -44,8 +44,7 @@ const char *__ubsan_default_options(void)
 }
 #endif
 
-/* ---- (1) what was inherited is exactly the row's
- * ------------------------------------------------ */
+/* ---- (1) what was inherited is exactly the row's ---- */
 
 static const char *base_name(const char *path)
 {
@@ -153,8 +152,7 @@ static int check_descriptors(const struct stage_row *row, struct error *err)
 	return check_each_descriptor(row, err);
 }
 
-/* ---- (3) the row as a policy
- * -------------------------------------------------------------------- */
+/* ---- (3) the row as a policy ---- */
 
 struct path_list {
 	struct restrict_path *items; /* owned */
@@ -266,8 +264,7 @@ static int stage_restrict(const struct stage *stage, struct error *err)
 	return restrict_self(&policy, err);
 }
 
-/* ---- the life
- * ------------------------------------------------------------------------------------ */
+/* ---- the life ---- */
 
 static void say(const char *program, const struct error *err)
 {

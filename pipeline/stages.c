@@ -6,124 +6,259 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
 
-/* ---- environments: the whole of it, never inherited ------------------------------------------- */
+/* ---- environments: the whole of it, never inherited ---- */
 
 static const struct stage_env env_plain[] = {{"LANG", "C.UTF-8"}, {"TZ", "UTC"}, {NULL, NULL}};
-static const struct stage_env env_publish[] = {
-    {"LANG", "C.UTF-8"}, {"TZ", "UTC"}, {"PATH", "/usr/bin:/bin"}, {"HOME", "/nonexistent"}, {NULL, NULL}};
+static const struct stage_env env_publish[] = {{"LANG", "C.UTF-8"},
+					       {"TZ", "UTC"},
+					       {"PATH", "/usr/bin:/bin"},
+					       {"HOME", "/nonexistent"},
+					       {NULL, NULL}};
 
-/* ---- descriptors beside 0, 1, 2 ------------------------------------------------------------------- */
+/* ---- descriptors beside 0, 1, 2 ---- */
 
 static const int fds_dial[] = {FD_CONTROL, FD_JOB, FD_NET, -1};
 static const int fds_base[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_status[] = {FD_CONTROL, FD_JOB, -1};
-static const int fds_fetch[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_LOG, FD_FACTS, FD_SPEC,
-				FD_FACTS2, FD_SPEC2, FD_EGRESS, -1};
+static const int fds_fetch[] = {FD_CONTROL, FD_JOB,    FD_OUT,	 FD_LOG,    FD_FACTS,
+				FD_SPEC,    FD_FACTS2, FD_SPEC2, FD_EGRESS, -1};
 static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_SECRET, FD_EGRESS, -1};
-static const int fds_model[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_SECRET, FD_NET, FD_ISSUE, FD_CHANGES,
-				FD_TALK, FD_REPLAY, -1};
+static const int fds_model[] = {FD_CONTROL, FD_JOB,	FD_OUT,	 FD_SECRET, FD_NET,
+				FD_ISSUE,   FD_CHANGES, FD_TALK, FD_REPLAY, -1};
 static const int fds_edit[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_CHANGES, FD_PATCH, -1};
-static const int fds_test[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_TREE, FD_LOG, FD_FACTS, FD_SPEC,
-			       FD_STDIN, FD_STDOUT, FD_STDERR, -1};
-static const int fds_jail[] = {FD_FACTS, FD_SPEC, FD_GO, FD_STDIN, FD_STDOUT, FD_STDERR, FD_EGRESS, -1};
-static const int fds_publish[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_SECRET, FD_SECRET2, FD_NET, FD_TREE,
-				  FD_VERDICT, FD_LOG, FD_REMOTE, -1};
+static const int fds_test[] = {FD_CONTROL, FD_JOB,   FD_OUT,	FD_TREE,   FD_LOG, FD_FACTS,
+			       FD_SPEC,	   FD_STDIN, FD_STDOUT, FD_STDERR, -1};
+static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,	FD_STDIN,
+			       FD_STDOUT, FD_STDERR, FD_EGRESS, -1};
+static const int fds_publish[] = {FD_CONTROL, FD_JOB,	  FD_OUT, FD_SECRET, FD_SECRET2, FD_NET,
+				  FD_TREE,    FD_VERDICT, FD_LOG, FD_REMOTE, -1};
 
-/* ---- paths: "{key}" is filled from the job ---------------------------------------------------------- */
+/* ---- paths: "{key}" is filled from the job ---- */
 
 static const struct stage_path paths_none[] = {{NULL, PATH_READ}};
-static const struct stage_path paths_resolver[] = {
-    {"/etc/resolv.conf", PATH_READ}, {"/etc/hosts", PATH_READ},  {"/etc/nsswitch.conf", PATH_READ},
-    {"/etc/gai.conf", PATH_READ},    {"/etc/host.conf", PATH_READ}, {"/run/systemd/resolve", PATH_READ},
-    {"/lib", PATH_READ}, {"/usr/lib", PATH_READ}, {"/lib64", PATH_READ}, {"/etc/ld.so.cache", PATH_READ},
-    {NULL, PATH_READ}};
-static const struct stage_path paths_repo[] = {
-    {"{repo}", PATH_READ}, {"{common}", PATH_READ}, {"{workdir}", PATH_READ},
-    {"{alternates}", PATH_READ}, {NULL, PATH_READ}};
-static const struct stage_path paths_edit[] = {{"{repo}", PATH_READ}, {"{common}", PATH_READ},
-					       {"{alternates}", PATH_READ}, {"{objects}", PATH_WRITE},
+static const struct stage_path paths_resolver[] = {{"/etc/resolv.conf", PATH_READ},
+						   {"/etc/hosts", PATH_READ},
+						   {"/etc/nsswitch.conf", PATH_READ},
+						   {"/etc/gai.conf", PATH_READ},
+						   {"/etc/host.conf", PATH_READ},
+						   {"/run/systemd/resolve", PATH_READ},
+						   {"/lib", PATH_READ},
+						   {"/usr/lib", PATH_READ},
+						   {"/lib64", PATH_READ},
+						   {"/etc/ld.so.cache", PATH_READ},
+						   {NULL, PATH_READ}};
+static const struct stage_path paths_repo[] = {{"{repo}", PATH_READ},
+					       {"{common}", PATH_READ},
+					       {"{workdir}", PATH_READ},
+					       {"{alternates}", PATH_READ},
 					       {NULL, PATH_READ}};
-static const struct stage_path paths_model[] = {{"{repo}", PATH_READ}, {"{common}", PATH_READ},
-						{"{alternates}", PATH_READ}, {"{ca}", PATH_READ},
+static const struct stage_path paths_edit[] = {{"{repo}", PATH_READ},
+					       {"{common}", PATH_READ},
+					       {"{alternates}", PATH_READ},
+					       {"{objects}", PATH_WRITE},
+					       {NULL, PATH_READ}};
+static const struct stage_path paths_model[] = {{"{repo}", PATH_READ},
+						{"{common}", PATH_READ},
+						{"{alternates}", PATH_READ},
+						{"{ca}", PATH_READ},
 						{NULL, PATH_READ}};
 static const struct stage_path paths_fetch[] = {
-    {"{repo}", PATH_READ}, {"{common}", PATH_READ}, {"{alternates}", PATH_READ},
+    {"{repo}", PATH_READ},   {"{common}", PATH_READ},	{"{alternates}", PATH_READ},
     {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
 static const struct stage_path paths_test[] = {
-    {"{repo}", PATH_READ}, {"{common}", PATH_READ}, {"{alternates}", PATH_READ}, {"{objects}", PATH_READ},
-    {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
-static const struct stage_path paths_publish[] = {
-    {"{repo}", PATH_READ}, {"{common}", PATH_READ}, {"{alternates}", PATH_READ}, {"{objects}", PATH_WRITE},
-    {"{scratch}", PATH_WRITE}, {"{libexec}", PATH_EXECUTE}, {"/usr", PATH_EXECUTE}, {"/lib", PATH_EXECUTE},
-    {"/lib64", PATH_EXECUTE}, {"/bin", PATH_EXECUTE}, {"/etc/ld.so.cache", PATH_READ},
-    {"/etc/passwd", PATH_READ}, {"/etc/group", PATH_READ}, {"/etc/nsswitch.conf", PATH_READ},
-    {"/etc/ssl", PATH_READ}, {"/usr/share/ca-certificates", PATH_READ}, {"/etc/alternatives", PATH_READ},
-    {"{ca}", PATH_READ}, {"/dev/null", PATH_WRITE}, {"/dev/urandom", PATH_READ}, {NULL, PATH_READ}};
+    {"{repo}", PATH_READ},    {"{common}", PATH_READ}, {"{alternates}", PATH_READ},
+    {"{objects}", PATH_READ}, {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE},
+    {NULL, PATH_READ}};
+static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
+						  {"{common}", PATH_READ},
+						  {"{alternates}", PATH_READ},
+						  {"{objects}", PATH_WRITE},
+						  {"{scratch}", PATH_WRITE},
+						  {"{libexec}", PATH_EXECUTE},
+						  {"/usr", PATH_EXECUTE},
+						  {"/lib", PATH_EXECUTE},
+						  {"/lib64", PATH_EXECUTE},
+						  {"/bin", PATH_EXECUTE},
+						  {"/etc/ld.so.cache", PATH_READ},
+						  {"/etc/passwd", PATH_READ},
+						  {"/etc/group", PATH_READ},
+						  {"/etc/nsswitch.conf", PATH_READ},
+						  {"/etc/ssl", PATH_READ},
+						  {"/usr/share/ca-certificates", PATH_READ},
+						  {"/etc/alternatives", PATH_READ},
+						  {"{ca}", PATH_READ},
+						  {"/dev/null", PATH_WRITE},
+						  {"/dev/urandom", PATH_READ},
+						  {NULL, PATH_READ}};
 
-/* ---- programs that a row may run --------------------------------------------------------------------- */
+/* ---- programs that a row may run ---- */
 
 static const char *const no_children[] = {NULL};
 static const char *const jail_only[] = {"agent-jail", NULL};
-static const char *const publish_children[] = {"git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen",
-					       "agent-publish", NULL};
+static const char *const publish_children[] = {
+    "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
 static const char *const untrusted[] = {"the untrusted command", NULL};
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 static const struct stage_row rows[STAGE_COUNT] = {
-    [STAGE_DIAL] = {.name = "agent-dial", .program = "agent-dial", .mode = NULL,
+    [STAGE_DIAL] = {.name = "agent-dial",
+		    .program = "agent-dial",
+		    .mode = NULL,
 		    .does = "resolves and connects one host:port, pumps bytes to a socketpair",
-		    .net = NET_HOST, .net_what = "the one host:port of its job",
-		    .filter = FILTER_PUMP, .fds = fds_dial, .paths = paths_resolver, .env = env_plain,
-		    .children = no_children, .wall_s = 0, .data_bytes_mib = 64, .nofile = 256},
-    [STAGE_BASE] = {.name = "agent-apply base", .program = "agent-apply", .mode = "base",
+		    .net = NET_HOST,
+		    .net_what = "the one host:port of its job",
+		    .filter = FILTER_PUMP,
+		    .fds = fds_dial,
+		    .paths = paths_resolver,
+		    .env = env_plain,
+		    .children = no_children,
+		    .wall_s = 0,
+		    .data_bytes_mib = 64,
+		    .nofile = 256},
+    [STAGE_BASE] = {.name = "agent-apply base",
+		    .program = "agent-apply",
+		    .mode = "base",
 		    .does = "opens the repository: base commit, its configuration, manifests",
-		    .net = NET_NONE, .filter = FILTER_QUIET, .reads_any_owner = true, .fds = fds_base,
-		    .paths = paths_repo, .env = env_plain, .children = no_children, .wall_s = 60,
-		    .data_bytes_mib = 2048, .file_bytes_mib = 16, .nofile = 256},
-    [STAGE_STATUS] = {.name = "agent-apply status", .program = "agent-apply", .mode = "status",
+		    .net = NET_NONE,
+		    .filter = FILTER_QUIET,
+		    .reads_any_owner = true,
+		    .fds = fds_base,
+		    .paths = paths_repo,
+		    .env = env_plain,
+		    .children = no_children,
+		    .wall_s = 60,
+		    .data_bytes_mib = 2048,
+		    .file_bytes_mib = 16,
+		    .nofile = 256},
+    [STAGE_STATUS] = {.name = "agent-apply status",
+		      .program = "agent-apply",
+		      .mode = "status",
 		      .does = "says whether the work tree has uncommitted changes",
-		      .net = NET_NONE, .filter = FILTER_QUIET, .reads_any_owner = true, .fds = fds_status,
-		      .paths = paths_repo, .env = env_plain, .children = no_children, .wall_s = 120,
-		      .data_bytes_mib = 2048, .file_bytes_mib = 1, .nofile = 256},
-    [STAGE_FETCH] = {.name = "agent-fetch warm", .program = "agent-fetch", .mode = "warm",
+		      .net = NET_NONE,
+		      .filter = FILTER_QUIET,
+		      .reads_any_owner = true,
+		      .fds = fds_status,
+		      .paths = paths_repo,
+		      .env = env_plain,
+		      .children = no_children,
+		      .wall_s = 120,
+		      .data_bytes_mib = 2048,
+		      .file_bytes_mib = 1,
+		      .nofile = 256},
+    [STAGE_FETCH] = {.name = "agent-fetch warm",
+		     .program = "agent-fetch",
+		     .mode = "warm",
 		     .does = "skeleton, warm, verify, seal a dependency layer",
-		     .net = NET_NONE, .filter = FILTER_QUIET, .reads_any_owner = true, .starts_jail = true,
-		     .fds = fds_fetch, .paths = paths_fetch, .env = env_plain, .children = jail_only,
-		     .wall_s = 0, .data_bytes_mib = 2048, .file_bytes_mib = 4096, .nofile = 1024},
-    [STAGE_EGRESS] = {.name = "agent-egress", .program = "agent-egress", .mode = NULL,
+		     .net = NET_NONE,
+		     .filter = FILTER_QUIET,
+		     .reads_any_owner = true,
+		     .starts_jail = true,
+		     .fds = fds_fetch,
+		     .paths = paths_fetch,
+		     .env = env_plain,
+		     .children = jail_only,
+		     .wall_s = 0,
+		     .data_bytes_mib = 2048,
+		     .file_bytes_mib = 4096,
+		     .nofile = 1024},
+    [STAGE_EGRESS] = {.name = "agent-egress",
+		      .program = "agent-egress",
+		      .mode = NULL,
 		      .does = "allow-list CONNECT proxy for one warm",
-		      .net = NET_HOST, .net_what = "allow-listed registries",
-		      .secrets = {SECRET_REGISTRY_TOKEN}, .filter = FILTER_PUMP, .fds = fds_egress,
-		      .paths = paths_resolver, .env = env_plain, .children = no_children, .wall_s = 0,
-		      .data_bytes_mib = 256, .file_bytes_mib = 16, .nofile = 1024},
-    [STAGE_MODEL] = {.name = "agent-model", .program = "agent-model", .mode = NULL,
+		      .net = NET_HOST,
+		      .net_what = "allow-listed registries",
+		      .secrets = {SECRET_REGISTRY_TOKEN},
+		      .filter = FILTER_PUMP,
+		      .fds = fds_egress,
+		      .paths = paths_resolver,
+		      .env = env_plain,
+		      .children = no_children,
+		      .wall_s = 0,
+		      .data_bytes_mib = 256,
+		      .file_bytes_mib = 16,
+		      .nofile = 1024},
+    [STAGE_MODEL] = {.name = "agent-model",
+		     .program = "agent-model",
+		     .mode = NULL,
 		     .does = "one round of conversation; read-only tools over git objects",
-		     .net = NET_DIAL, .net_what = "provider host:port", .secrets = {SECRET_MODEL_KEY},
-		     .filter = FILTER_QUIET, .reads_any_owner = true, .fds = fds_model,
-		     .paths = paths_model, .env = env_plain, .children = no_children, .wall_s = 0,
-		     .data_bytes_mib = 2048, .file_bytes_mib = 256, .nofile = 256},
-    [STAGE_EDIT] = {.name = "agent-apply edit", .program = "agent-apply", .mode = "edit",
-		    .does = "edits to a tree in the quarantine, canonical diff, path policy, messages",
-		    .net = NET_NONE, .filter = FILTER_QUIET, .reads_any_owner = true, .fds = fds_edit,
-		    .paths = paths_edit, .env = env_plain, .children = no_children, .wall_s = 120,
-		    .data_bytes_mib = 2048, .file_bytes_mib = 1024, .nofile = 256},
-    [STAGE_TEST] = {.name = "agent-test", .program = "agent-test", .mode = NULL,
+		     .net = NET_DIAL,
+		     .net_what = "provider host:port",
+		     .secrets = {SECRET_MODEL_KEY},
+		     .filter = FILTER_QUIET,
+		     .reads_any_owner = true,
+		     .fds = fds_model,
+		     .paths = paths_model,
+		     .env = env_plain,
+		     .children = no_children,
+		     .wall_s = 0,
+		     .data_bytes_mib = 2048,
+		     .file_bytes_mib = 256,
+		     .nofile = 256},
+    [STAGE_EDIT] =
+	{.name = "agent-apply edit",
+	 .program = "agent-apply",
+	 .mode = "edit",
+	 .does = "edits to a tree in the quarantine, canonical diff, path policy, messages",
+	 .net = NET_NONE,
+	 .filter = FILTER_QUIET,
+	 .reads_any_owner = true,
+	 .fds = fds_edit,
+	 .paths = paths_edit,
+	 .env = env_plain,
+	 .children = no_children,
+	 .wall_s = 120,
+	 .data_bytes_mib = 2048,
+	 .file_bytes_mib = 1024,
+	 .nofile = 256},
+    [STAGE_TEST] = {.name = "agent-test",
+		    .program = "agent-test",
+		    .mode = NULL,
 		    .does = "lays out exactly that tree, starts the jail, collects its log",
-		    .net = NET_NONE, .filter = FILTER_QUIET, .reads_any_owner = true, .starts_jail = true,
-		    .fds = fds_test, .paths = paths_test, .env = env_plain, .children = jail_only,
-		    .wall_s = 0, .data_bytes_mib = 2048, .file_bytes_mib = 4096, .nofile = 1024},
-    [STAGE_JAIL] = {.name = "agent-jail", .program = "agent-jail", .mode = NULL,
-		    .does = "builds a jail and runs one command in it; sends exit facts to the supervisor",
-		    .net = NET_JAIL, .net_what = "none", .filter = FILTER_JAIL, .fds = fds_jail,
-		    .paths = paths_none, .env = env_plain, .children = untrusted, .wall_s = 0, .nofile = 1024},
-    [STAGE_PUBLISH] = {.name = "agent-publish", .program = "agent-publish", .mode = NULL,
+		    .net = NET_NONE,
+		    .filter = FILTER_QUIET,
+		    .reads_any_owner = true,
+		    .starts_jail = true,
+		    .fds = fds_test,
+		    .paths = paths_test,
+		    .env = env_plain,
+		    .children = jail_only,
+		    .wall_s = 0,
+		    .data_bytes_mib = 2048,
+		    .file_bytes_mib = 4096,
+		    .nofile = 1024},
+    [STAGE_JAIL] =
+	{.name = "agent-jail",
+	 .program = "agent-jail",
+	 .mode = NULL,
+	 .does = "builds a jail and runs one command in it; sends exit facts to the supervisor",
+	 .net = NET_JAIL,
+	 .net_what = "none",
+	 .filter = FILTER_JAIL,
+	 .fds = fds_jail,
+	 .paths = paths_none,
+	 .env = env_plain,
+	 .children = untrusted,
+	 .wall_s = 0,
+	 .nofile = 1024},
+    [STAGE_PUBLISH] = {.name = "agent-publish",
+		       .program = "agent-publish",
+		       .mode = NULL,
 		       .does = "checks tested tree = committed tree, commits, signs, pushes",
-		       .net = NET_LOOPBACK, .net_what = "one git host",
-		       .secrets = {SECRET_PUSH, SECRET_SIGNING_KEY}, .filter = FILTER_LAUNCHER,
-		       .reads_any_owner = true, .needs_user = true, .fds = fds_publish, .paths = paths_publish,
-		       .env = env_publish, .children = publish_children, .wall_s = 0,
-		       .data_bytes_mib = 4096, .file_bytes_mib = 4096, .nofile = 1024},
+		       .net = NET_LOOPBACK,
+		       .net_what = "one git host",
+		       .secrets = {SECRET_PUSH, SECRET_SIGNING_KEY},
+		       .filter = FILTER_LAUNCHER,
+		       .reads_any_owner = true,
+		       .needs_user = true,
+		       .fds = fds_publish,
+		       .paths = paths_publish,
+		       .env = env_publish,
+		       .children = publish_children,
+		       .wall_s = 0,
+		       .data_bytes_mib = 4096,
+		       .file_bytes_mib = 4096,
+		       .nofile = 1024},
 };
 
 const struct stage_row *stage_row(enum stage_id id)
@@ -197,9 +332,12 @@ static void print_row(struct strbuf *out, const struct stage_row *row)
 
 void stage_print_table(struct strbuf *out)
 {
-	strbuf_adds(out, "| row | does | network | secret | may run |\n|---|---|---|---|---|\n");
-	strbuf_adds(out, "| `agent` | command line, supervisor, budget ledger | none | passes on, does not "
-			 "look | the rows below; `git receive-pack` for a local remote |\n");
+	strbuf_adds(out,
+		    "| row | does | network | secret | may run |\n|---|---|---|---|---|\n");
+	strbuf_adds(
+	    out,
+	    "| `agent` | command line, supervisor, budget ledger | none | passes on, does not "
+	    "look | the rows below; `git receive-pack` for a local remote |\n");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		print_row(out, &rows[i]);
 }

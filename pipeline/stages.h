@@ -1,8 +1,8 @@
 /*
- * The stage table: what each process of a run may hold. One row a program and mode; the supervisor
- * obeys it before exec (pipeline/spawn.c), the process after (pipeline/stage.c). `agent help stages`
- * and the README print it. Adding a right is adding a line in stages.c, with a wall test in the same
- * commit.
+ * The stage table: what each process of a run may hold. One row a program and mode; the
+ * supervisor obeys it before exec (pipeline/spawn.c), the process after (pipeline/stage.c).
+ * `agent help stages` and the README print it. Adding a right is adding a line in stages.c,
+ * with a wall test in the same commit.
  */
 #ifndef PIPELINE_STAGES_H
 #define PIPELINE_STAGES_H
@@ -25,26 +25,30 @@ enum stage_id {
 };
 
 enum stage_net {
-	NET_NONE,    /* empty network namespace, socket(2) denied */
-	NET_DIAL,    /* as NET_NONE; bytes to one host:port through agent-dial on FD_NET */
-	NET_LOOPBACK, /* empty namespace with its own loopback, plus agent-dial on FD_NET: git and ssh need TCP */
-	NET_HOST,    /* the host's network: agent-dial and agent-egress only */
-	NET_JAIL,    /* agent-jail makes an empty namespace for its payload itself */
+	NET_NONE,     /* empty network namespace, socket(2) denied */
+	NET_DIAL,     /* as NET_NONE; bytes to one host:port through agent-dial on FD_NET */
+	NET_LOOPBACK, /* empty namespace with its own loopback, plus agent-dial on FD_NET: git
+			 and ssh need TCP */
+	NET_HOST,     /* the host's network: agent-dial and agent-egress only */
+	NET_JAIL,     /* agent-jail makes an empty namespace for its payload itself */
 };
 
 enum secret_id {
 	SECRET_NONE,
 	SECRET_MODEL_KEY,      /* provider's API key */
 	SECRET_REGISTRY_TOKEN, /* injected by agent-egress */
-	SECRET_PUSH,           /* token, user:token, or SSH private key */
+	SECRET_PUSH,	       /* token, user:token, or SSH private key */
 	SECRET_SIGNING_KEY,    /* SSH private key for commits and attestations */
 };
 
 enum stage_filter {
-	FILTER_QUIET,    /* compute and files already allowed by Landlock; no sockets, no exec */
-	FILTER_PUMP,     /* FILTER_QUIET + outgoing TCP and name resolution: agent-dial, agent-egress */
-	FILTER_LAUNCHER, /* FILTER_PUMP's sockets + fork and exec of the listed children: agent-publish */
-	FILTER_JAIL,     /* none on the set-up helper itself: it builds namespaces; its payload has its own */
+	FILTER_QUIET, /* compute and files already allowed by Landlock; no sockets, no exec */
+	FILTER_PUMP,  /* FILTER_QUIET + outgoing TCP and name resolution: agent-dial,
+			 agent-egress */
+	FILTER_LAUNCHER, /* FILTER_PUMP's sockets + fork and exec of the listed children:
+			    agent-publish */
+	FILTER_JAIL, /* none on the set-up helper itself: it builds namespaces; its payload has
+			its own */
 };
 
 enum path_use {
@@ -54,8 +58,8 @@ enum path_use {
 };
 
 struct stage_path {
-	const char *name; /* absolute path; or "{key}": the path in the job's "paths" object, skipped
-			     when the key is absent there */
+	const char *name; /* absolute path; or "{key}": the path in the job's "paths" object,
+			     skipped when the key is absent there */
 	enum path_use use;
 };
 
@@ -73,24 +77,28 @@ struct stage_row {
 	const char *net_what; /* for the table: which host */
 	enum secret_id secrets[2];
 	enum stage_filter filter;
-	bool reads_any_owner; /* started by root: keeps CAP_DAC_READ_SEARCH, bounded by Landlock, to read
-				 a repository that another user owns */
-	bool needs_user;      /* its children want an entry in /etc/passwd for the uid that they run as (ssh refuses to
-				 start without): one is made where there is none, seen by this row only */
-	bool starts_jail;     /* starts agent-jail before it gives up power (sandbox/jail_start.h) */
-	const int *fds;       /* enum stage_fd it may hold; ends with -1 */
+	bool reads_any_owner; /* started by root: keeps CAP_DAC_READ_SEARCH, bounded by
+				 Landlock, to read a repository that another user owns */
+	bool needs_user; /* its children want an entry in /etc/passwd for the uid that they run
+			    as (ssh refuses to start without): one is made where there is none,
+			    seen by this row only */
+	bool
+	    starts_jail; /* starts agent-jail before it gives up power (sandbox/jail_start.h) */
+	const int *fds;	 /* enum stage_fd it may hold; ends with -1 */
 	const struct stage_path *paths; /* ends with NULL name */
-	const struct stage_env *env;    /* the whole environment; ends with NULL name */
-	const char *const *children;    /* programs it may run; NULL-terminated */
-	unsigned wall_s;         /* deadline, seconds; 0: given with the job (a test's own time limit) */
+	const struct stage_env *env;	/* the whole environment; ends with NULL name */
+	const char *const *children;	/* programs it may run; NULL-terminated */
+	unsigned
+	    wall_s; /* deadline, seconds; 0: given with the job (a test's own time limit) */
 	unsigned data_bytes_mib; /* RLIMIT_DATA in MiB; 0: none */
 	unsigned file_bytes_mib; /* RLIMIT_FSIZE in MiB; 0: none */
-	unsigned nofile;         /* RLIMIT_NOFILE */
+	unsigned nofile;	 /* RLIMIT_NOFILE */
 };
 
 const struct stage_row *stage_row(enum stage_id id);
 
-/* Finds a row by program name and mode (NULL when the program has one row only); NULL if none. */
+/* Finds a row by program name and mode (NULL when the program has one row only); NULL if none.
+ */
 const struct stage_row *stage_find(const char *program, const char *mode);
 enum stage_id stage_id_of(const struct stage_row *row);
 
@@ -101,8 +109,9 @@ const char *stage_secret_text(enum secret_id secret);
 struct strbuf;
 void stage_print_table(struct strbuf *out);
 
-/* First unprivileged uid of the range that rows use when started by root: row N runs as base + N.
- * Payloads take base + 4096 + pid. */
-#define STAGE_UID_BASE 1879048192u /* 0x70000000: outside of what distributions and subuid hand out */
+/* First unprivileged uid of the range that rows use when started by root: row N runs as base +
+ * N. Payloads take base + 4096 + pid. */
+#define STAGE_UID_BASE                                                                         \
+	1879048192u /* 0x70000000: outside of what distributions and subuid hand out */
 
 #endif

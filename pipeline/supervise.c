@@ -102,7 +102,7 @@ void supervise_adopt(struct supervisor *sup, struct supervised *sv, const char *
 	begin(sup, sv, wall_s);
 }
 
-/* ---- what a child says ---------------------------------------------------------------------------- */
+/* ---- what a child says ---- */
 
 static void keep_error(struct supervised *sv, const struct json *line)
 {
@@ -110,8 +110,10 @@ static void keep_error(struct supervised *sv, const struct json *line)
 	error_next(&sv->error, "%s", js_str(line, "next", ""));
 }
 
-/* A line that is no event of the grammar ends the child: a compromised stage gets no second try. */
-static int take_line(struct supervisor *sup, struct supervised *sv, const char *text, size_t len)
+/* A line that is no event of the grammar ends the child: a compromised stage gets no second
+ * try. */
+static int take_line(struct supervisor *sup, struct supervised *sv, const char *text,
+		     size_t len)
 {
 	struct error err = {0};
 	struct json *line AUTO_JSON = js_parse(text, len, EVENT_LINE_MAX, "event", &err);
@@ -145,8 +147,8 @@ static int take_line(struct supervisor *sup, struct supervised *sv, const char *
 	return 0;
 }
 
-/* A program that is not ours has a process group of its own, hooks and all, and may want to put things in
- * order: git receive-pack removes its quarantine. */
+/* A program that is not ours has a process group of its own, hooks and all, and may want to put
+ * things in order: git receive-pack removes its quarantine. */
 static void kill_child(struct supervised *sv)
 {
 	if (sv->ended || sv->child.pid <= 0)
@@ -255,7 +257,7 @@ static void serve_end(struct supervisor *sup, struct supervised *sv)
 	drain(sup, sv);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void serve_signal(struct supervisor *sup)
 {
@@ -337,12 +339,14 @@ static bool serve_once(struct supervisor *sup, int extra, long long until_ms)
 static int explain_end(const struct supervised *sv, struct error *err)
 {
 	if (sv->expired)
-		return error_set(err, ERROR_FAILED, "%s: not done within %u s", sv->name, sv->wall_s);
+		return error_set(err, ERROR_FAILED, "%s: not done within %u s", sv->name,
+				 sv->wall_s);
 	if (sv->status == -SIGSYS) {
-		error_set(err, ERROR_FAILED, "%s: tried a system call that its row does not allow",
-			  sv->name);
-		return error_next(err, "this is a defect or an attack on that process: the run is saved, "
-				       "please report it");
+		error_set(err, ERROR_FAILED,
+			  "%s: tried a system call that its row does not allow", sv->name);
+		return error_next(
+		    err, "this is a defect or an attack on that process: the run is saved, "
+			 "please report it");
 	}
 	if (sv->error.kind) {
 		int kind = error_kind_of_status(sv->status);
@@ -352,12 +356,12 @@ static int explain_end(const struct supervised *sv, struct error *err)
 		return err->kind;
 	}
 	if (sv->status < 0)
-		error_set(err, ERROR_FAILED, "%s: ended by signal %d%s%s", sv->name, -sv->status,
-			  sv->words.len ? ": " : "", sv->words.data);
+		error_set(err, ERROR_FAILED, "%s: ended by signal %d%s%s", sv->name,
+			  -sv->status, sv->words.len ? ": " : "", sv->words.data);
 	else
 		error_set(err, (enum error_kind)error_kind_of_status(sv->status),
-			  "%s: exit status %d%s%s", sv->name, sv->status, sv->words.len ? ": " : "",
-			  sv->words.data);
+			  "%s: exit status %d%s%s", sv->name, sv->status,
+			  sv->words.len ? ": " : "", sv->words.data);
 	return err->kind;
 }
 
@@ -367,7 +371,8 @@ int supervise_wait(struct supervisor *sup, struct supervised *sv, struct error *
 		serve_once(sup, -1, 0);
 	if (sup->interrupted)
 		return error_set(err, ERROR_INTERRUPTED, "interrupted by %s",
-				 sup->interrupted == SIGINT ? "Ctrl-C" : strsignal(sup->interrupted));
+				 sup->interrupted == SIGINT ? "Ctrl-C"
+							    : strsignal(sup->interrupted));
 	return sv->status == 0 && !sv->expired ? 0 : explain_end(sv, err);
 }
 

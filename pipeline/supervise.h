@@ -1,7 +1,7 @@
 /*
  * Watching over the processes of a run: their events (hostile: capped, validated), last words,
- * deadlines, ends, and the user's interrupt. Several may be alive at once (a model and its agent-dial);
- * the caller waits for one of them and all are served meanwhile.
+ * deadlines, ends, and the user's interrupt. Several may be alive at once (a model and its
+ * agent-dial); the caller waits for one of them and all are served meanwhile.
  */
 #ifndef PIPELINE_SUPERVISE_H
 #define PIPELINE_SUPERVISE_H
@@ -18,8 +18,8 @@ struct json;
 struct supervisor;
 
 /*
- * Called for each event of a child but progress, error and result. The answer, if any, is sent to the
- * child and freed. event is borrowed.
+ * Called for each event of a child but progress, error and result. The answer, if any, is sent
+ * to the child and freed. event is borrowed.
  */
 typedef struct json *supervise_event_fn(void *arg, const char *event, struct json *fields);
 
@@ -29,11 +29,11 @@ struct supervised {
 	struct child child;
 	supervise_event_fn *on_event; /* may be NULL */
 	void *arg;
-	bool shown;            /* its progress is the line on the terminal */
+	bool shown;	       /* its progress is the line on the terminal */
 	long long deadline_ms; /* CLOCK_MONOTONIC; 0: none */
 	unsigned wall_s;       /* what the deadline was made of, for the message */
 	bool ended, expired;
-	int status;            /* exit status, or -signal */
+	int status;	       /* exit status, or -signal */
 	struct error error;    /* from its error event */
 	struct json *result;   /* owned: from its result event */
 	struct strbuf control; /* bytes of an unfinished line */
@@ -43,11 +43,11 @@ struct supervised {
 #define SUPERVISE_MAX 12
 
 struct supervisor {
-	struct journal *journal; /* borrowed */
+	struct journal *journal;		    /* borrowed */
 	struct supervised *children[SUPERVISE_MAX]; /* borrowed */
 	size_t count;
-	int signal_fd;    /* owned: SIGINT, SIGTERM, SIGHUP */
-	int interrupted;  /* the signal, or 0 */
+	int signal_fd;	 /* owned: SIGINT, SIGTERM, SIGHUP */
+	int interrupted; /* the signal, or 0 */
 };
 
 /* Blocks the signals and reads them from a descriptor from now on. 0 or an error kind. */
@@ -58,21 +58,22 @@ void supervise_release(struct supervisor *sup); /* ends whoever is left */
  * 0 or an error kind. On success sv belongs to the supervisor until supervise_end. */
 int supervise_start(struct supervisor *sup, struct supervised *sv, enum stage_id id,
 		    const struct json *job, const struct spawn_fd *fds, size_t fd_count,
-		    unsigned wall_s, supervise_event_fn *on_event, void *arg, struct error *err);
+		    unsigned wall_s, supervise_event_fn *on_event, void *arg,
+		    struct error *err);
 
 /* Takes over a child that spawn_outside started. */
 void supervise_adopt(struct supervisor *sup, struct supervised *sv, const char *name,
 		     const struct child *child, unsigned wall_s);
 
 /*
- * Waits until sv has ended, serving all others. 0 when it exited with 0; else the error kind with its
- * own error message, or what happened (killed by its filter, deadline, signal, last words).
- * ERROR_INTERRUPTED after a signal: every child has been killed by then.
+ * Waits until sv has ended, serving all others. 0 when it exited with 0; else the error kind
+ * with its own error message, or what happened (killed by its filter, deadline, signal, last
+ * words). ERROR_INTERRUPTED after a signal: every child has been killed by then.
  */
 int supervise_wait(struct supervisor *sup, struct supervised *sv, struct error *err);
 
-/* Serves the children for up to ms milliseconds or until fd is readable (or at its end). 1 when readable, 0 at
- * the time limit, ERROR_INTERRUPTED. */
+/* Serves the children for up to ms milliseconds or until fd is readable (or at its end). 1 when
+ * readable, 0 at the time limit, ERROR_INTERRUPTED. */
 int supervise_until_readable(struct supervisor *sup, int fd, int ms, struct error *err);
 
 /* Kills it if it still runs, reaps, releases what it holds. sv may be zeroed. */

@@ -26,7 +26,8 @@ bool url_is_loopback(const char *host)
 static int bad(struct error *err, const char *text, const char *why)
 {
 	error_set(err, ERROR_USAGE, "%s is not a usable URL: %s", text, why);
-	return error_next(err, "write https://HOST[:PORT][/PATH], or http:// for a host on loopback");
+	return error_next(
+	    err, "write https://HOST[:PORT][/PATH], or http:// for a host on loopback");
 }
 
 static int parse_host(const char *text, const char **rest, struct url *url, struct error *err)
@@ -86,7 +87,8 @@ int url_parse(const char *text, struct url *url, struct error *err)
 	if (*p == '@' || strpbrk(p, "?#@"))
 		return bad(err, text, "user, query and fragment are not allowed in it");
 	if (*p && *p != '/')
-		return bad(err, text, "something behind the host that is neither port nor path");
+		return bad(err, text,
+			   "something behind the host that is neither port nor path");
 	len = strlen(p);
 	while (len && p[len - 1] == '/')
 		len--;
@@ -97,7 +99,8 @@ int url_parse(const char *text, struct url *url, struct error *err)
 			return bad(err, text, "blank or non-ASCII character in the path");
 	memcpy(found.path, p, len);
 	if (!found.tls && !url_is_loopback(found.host))
-		return bad(err, text, "plain http is for loopback only: the key would travel unencrypted");
+		return bad(err, text,
+			   "plain http is for loopback only: the key would travel unencrypted");
 	*url = found;
 	return 0;
 }

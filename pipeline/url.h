@@ -1,4 +1,5 @@
-/* The provider's base URL, taken apart. Pure. (RFC 3986, the part that is needed: scheme, host, port, path) */
+/* The provider's base URL, taken apart. Pure. (RFC 3986, the part that is needed: scheme, host,
+ * port, path) */
 #ifndef PIPELINE_URL_H
 #define PIPELINE_URL_H
 
@@ -13,10 +14,12 @@ struct url {
 	char path[512]; /* begins with '/' or is empty; no trailing '/' */
 };
 
-/* https://…, or http://… for a loopback host. No user info, query or fragment. 0 or ERROR_USAGE. */
+/* https://…, or http://… for a loopback host. No user info, query or fragment. 0 or
+ * ERROR_USAGE. */
 int url_parse(const char *text, struct url *url, struct error *err);
 
-/* Whether a host name or literal means this machine: localhost, *.localhost, 127.0.0.0/8, ::1. */
+/* Whether a host name or literal means this machine: localhost, *.localhost, 127.0.0.0/8, ::1.
+ */
 bool url_is_loopback(const char *host);
 
 #endif

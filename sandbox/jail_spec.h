@@ -1,10 +1,11 @@
 /*
- * What agent-jail is told (the spec, by the supervisor alone), when it may begin (the "go", by the
- * program that started it) and what it says at the end (the facts, straight to the supervisor).
+ * What agent-jail is told (the spec, by the supervisor alone), when it may begin (the "go", by
+ * the program that started it) and what it says at the end (the facts, straight to the
+ * supervisor).
  *
  * All three are NUL-separated records "key=value\0" without any escaping, so that the static
- * agent-jail needs no JSON library and values may hold any byte but NUL. Unknown keys, missing keys
- * and malformed values are errors. The parsers and formatters are pure.
+ * agent-jail needs no JSON library and values may hold any byte but NUL. Unknown keys, missing
+ * keys and malformed values are errors. The parsers and formatters are pure.
  */
 #ifndef SANDBOX_JAIL_SPEC_H
 #define SANDBOX_JAIL_SPEC_H
@@ -17,28 +18,29 @@ struct error;
 struct strbuf;
 
 #define JAIL_SPEC_MAX (1 << 20) /* bytes of a spec */
-#define JAIL_WORK "/work"       /* where the work tree is inside */
+#define JAIL_WORK "/work"	/* where the work tree is inside */
 #define JAIL_HOME "/home/agent" /* HOME inside */
-#define JAIL_PROXY_PORT 3128    /* egress: http://127.0.0.1:3128 inside */
+#define JAIL_PROXY_PORT 3128	/* egress: http://127.0.0.1:3128 inside */
 
 enum jail_bind {
-	JAIL_BIND_RO,    /* recursive, read-only, nosuid, nodev: toolchains, single files */
+	JAIL_BIND_RO,	 /* recursive, read-only, nosuid, nodev: toolchains, single files */
 	JAIL_BIND_STORE, /* as RO, idmapped to the payload's uid when started by root */
-	JAIL_BIND_RW,    /* writable, nosuid, nodev, idmapped to the payload's uid when started by root:
-			    only for a warm's output directory in its run directory */
+	JAIL_BIND_RW, /* writable, nosuid, nodev, idmapped to the payload's uid when started by
+			 root: only for a warm's output directory in its run directory */
 };
 
 struct jail_mount {
 	enum jail_bind how;
 	bool optional; /* a missing source is skipped (toolchain manifest) instead of fatal */
-	char *source;  /* absolute, resolved without following links except for JAIL_BIND_RO manifest
-			  entries, whose link is re-made as a link inside (merged /usr) */
-	char *target;  /* absolute inside */
+	char *
+	    source;   /* absolute, resolved without following links except for JAIL_BIND_RO
+			 manifest   entries, whose link is re-made as a link inside (merged /usr) */
+	char *target; /* absolute inside */
 };
 
 struct jail_limits {
 	uint64_t wall_ms;      /* CLOCK_MONOTONIC deadline; 0 is not allowed */
-	uint64_t cpu_s;        /* RLIMIT_CPU a process; 0: none */
+	uint64_t cpu_s;	       /* RLIMIT_CPU a process; 0: none */
 	uint64_t memory_bytes; /* memory cgroup */
 	uint64_t processes;    /* pids cgroup */
 	uint64_t disk_bytes;   /* one tmpfs: scratch layer, HOME, /tmp, /dev/shm together */
@@ -48,17 +50,20 @@ struct jail_limits {
 };
 
 struct jail_spec {
-	char **argv;               /* argv[0] is looked up in the PATH of env, inside */
-	char **env;                /* NAME=VALUE: the whole environment of the payload */
-	char *cwd;                 /* absolute inside */
-	char *store;               /* absolute: layers named in the go lie below it; may be NULL */
-	char *scratch;             /* absolute: the run's directory; layers named "run/…" in the go lie below it */
-	char *work_dir;            /* absolute: bind this directory (dirty view) as lowest layer; may be NULL */
+	char **argv;	/* argv[0] is looked up in the PATH of env, inside */
+	char **env;	/* NAME=VALUE: the whole environment of the payload */
+	char *cwd;	/* absolute inside */
+	char *store;	/* absolute: layers named in the go lie below it; may be NULL */
+	char *scratch;	/* absolute: the run's directory; layers named "run/…" in the go lie
+			   below it */
+	char *work_dir; /* absolute: bind this directory (dirty view) as lowest layer; may be
+			   NULL */
 	struct jail_mount *mounts; /* in order */
 	size_t mount_count;
 	struct jail_limits limits;
-	bool egress;      /* make the proxy listener and hand it out on FD_EGRESS */
-	bool work_rw;     /* warm only: the work tree is the directory work_dir itself, writable (idmapped) */
+	bool egress;	  /* make the proxy listener and hand it out on FD_EGRESS */
+	bool work_rw;	  /* warm only: the work tree is the directory work_dir itself, writable
+			     (idmapped) */
 	bool copy_layers; /* no overlay: copy the layers into the scratch tmpfs */
 };
 
@@ -72,9 +77,9 @@ void jail_spec_format(const struct jail_spec *spec, struct strbuf *out);
 int jail_spec_parse(const char *data, size_t len, struct jail_spec *spec, struct error *err);
 
 /*
- * The go: layers from the top down, names relative to the store ("base/<hex>/tree") or, with the
- * prefix "run/", to the scratch directory; each component [A-Za-z0-9._-]+, never "." or "..".
- * home_layers go below HOME in the same way.
+ * The go: layers from the top down, names relative to the store ("base/<hex>/tree") or, with
+ * the prefix "run/", to the scratch directory; each component [A-Za-z0-9._-]+, never "." or
+ * "..". home_layers go below HOME in the same way.
  */
 struct jail_go {
 	char **layers;
@@ -97,9 +102,12 @@ enum jail_outcome {
 	JAIL_OOM,      /* the payload was SIGKILLed and the group's oom count rose */
 	JAIL_LIMIT,    /* another limit ended it (cpu, file size); value: the signal */
 	JAIL_KILLED,   /* SIGSYS: the filter killed it; value: syscall number when known */
-	JAIL_NOT_RUN,  /* command not found or not executable; value: errno (126, 127 for `agent jail`) */
-	JAIL_SETUP,    /* a set-up step failed: the payload never started; detail names the layer */
-	JAIL_INTERNAL, /* agent-jail itself failed while the payload ran: never a green or red test */
+	JAIL_NOT_RUN,  /* command not found or not executable; value: errno (126, 127 for `agent
+			  jail`) */
+	JAIL_SETUP, /* a set-up step failed: the payload never started; detail names the layer
+		     */
+	JAIL_INTERNAL, /* agent-jail itself failed while the payload ran: never a green or red
+			  test */
 };
 
 struct jail_facts {
@@ -107,17 +115,18 @@ struct jail_facts {
 	int value;
 	uint64_t elapsed_ms;
 	uint64_t memory_peak_bytes; /* 0: not measured */
-	uint64_t oom_count;         /* processes of the group that the kernel killed for memory */
-	uint64_t leftover;          /* processes still alive when the payload ended */
-	char uid[16];               /* "separate" or "shared" */
-	char limits[32];            /* "cgroup2", "cgroup1", "systemd", "degraded" */
-	char work[16];              /* "overlay", "copy", "bind" */
-	char layers[256];           /* active layers of isolation, blank-separated, in build order */
-	char detail[768];           /* for SETUP, NOT_RUN, INTERNAL: layer, reason */
-	char next[512];             /* remedy */
+	uint64_t oom_count; /* processes of the group that the kernel killed for memory */
+	uint64_t leftover;  /* processes still alive when the payload ended */
+	char uid[16];	    /* "separate" or "shared" */
+	char limits[32];    /* "cgroup2", "cgroup1", "systemd", "degraded" */
+	char work[16];	    /* "overlay", "copy", "bind" */
+	char layers[256];   /* active layers of isolation, blank-separated, in build order */
+	char detail[768];   /* for SETUP, NOT_RUN, INTERNAL: layer, reason */
+	char next[512];	    /* remedy */
 };
 
-const char *jail_outcome_text(enum jail_outcome outcome); /* "exited", "signalled", "timeout", … */
+const char *
+jail_outcome_text(enum jail_outcome outcome); /* "exited", "signalled", "timeout", … */
 void jail_facts_format(const struct jail_facts *facts, struct strbuf *out);
 int jail_facts_parse(const char *data, size_t len, struct jail_facts *facts, struct error *err);
 

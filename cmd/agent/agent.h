@@ -1,6 +1,7 @@
 /*
- * agent: command line and supervisor. What its files share. Reading order: main.c (who is called), run.c
- * (a run from its request to its end), steps.c (one function a stage: job in, artefact out).
+ * agent: command line and supervisor. What its files share. Reading order: main.c (who is
+ * called), run.c (a run from its request to its end), steps.c (one function a stage: job in,
+ * artefact out).
  */
 #ifndef CMD_AGENT_AGENT_H
 #define CMD_AGENT_AGENT_H
@@ -22,19 +23,20 @@ struct jail_facts;
 struct jail_spec;
 struct options;
 
-/* ---- command line (options.c) --------------------------------------------------------------------- */
+/* ---- command line (options.c) ---- */
 
 struct option_spec {
-	const char *name;   /* "--model", or "-m" */
-	const char *value;  /* what follows it, for --help; NULL: nothing follows */
-	const char *config; /* the configuration key that it stands for; NULL: its own field below */
+	const char *name;  /* "--model", or "-m" */
+	const char *value; /* what follows it, for --help; NULL: nothing follows */
+	const char
+	    *config; /* the configuration key that it stands for; NULL: its own field below */
 	const char *help;
 };
 
 struct command {
 	const char *name;
-	const char *usage; /* behind "agent NAME" */
-	const char *help;  /* one line */
+	const char *usage;		   /* behind "agent NAME" */
+	const char *help;		   /* one line */
 	const struct option_spec *options; /* ends with NULL name */
 	int (*main)(struct options *options, struct error *err);
 	bool takes_command; /* words behind "--" are a command */
@@ -43,10 +45,11 @@ struct command {
 struct options {
 	const struct command *command;
 	struct config *config; /* owned: operator files and -c pairs */
-	struct json *pairs;    /* owned: array of "key=value" given on the command line, for resume */
-	char **words;          /* owned array of borrowed words that are no options */
+	struct json
+	    *pairs;   /* owned: array of "key=value" given on the command line, for resume */
+	char **words; /* owned array of borrowed words that are no options */
 	size_t word_count;
-	char **argv;           /* behind "--"; borrowed; NULL when none */
+	char **argv;	       /* behind "--"; borrowed; NULL when none */
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days;
@@ -59,7 +62,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 void options_release(struct options *options);
 void options_print_help(const struct command *command);
 
-/* ---- subcommands ------------------------------------------------------------------------------------ */
+/* ---- subcommands ---- */
 
 int cmd_run(struct options *options, struct error *err);
 int cmd_resume(struct options *options, struct error *err);
@@ -70,7 +73,7 @@ int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
 const struct command *command_find(const char *name); /* main.c */
-const struct command *command_at(size_t index);       /* NULL past the end */
+const struct command *command_at(size_t index);	      /* NULL past the end */
 
 #define RUN_ROUNDS_MAX 50
 /* Caps of artefacts, bytes. */
@@ -80,41 +83,45 @@ const struct command *command_at(size_t index);       /* NULL past the end */
 #define PATCH_MAX (128 << 20)
 #define VERDICT_MAX (1 << 20)
 
-/* ---- a run (run.c) ------------------------------------------------------------------------------------ */
+/* ---- a run (run.c) ---- */
 
 struct run {
 	struct rundir dir;
 	struct journal journal;
 	struct supervisor sup;
 	struct supervised status; /* agent-apply status, at work beside the others */
-	struct config *config;    /* owned */
+	struct config *config;	  /* owned */
 	struct repository repo;
-	struct ledger *ledger; /* owned */
-	struct json *request;  /* owned: request.json */
-	struct json *base;     /* owned: base.json; NULL before that step */
+	struct ledger *ledger;	  /* owned */
+	struct json *request;	  /* owned: request.json */
+	struct json *base;	  /* owned: base.json; NULL before that step */
 	enum fetch_recipe recipe; /* of the dependencies */
-	char *deps_key;        /* owned: dependency layer, or NULL */
-	char *remote_url;      /* owned: where to publish, or NULL */
-	int key_fd;            /* owned: the model key's source, or -1 */
-	bool model_checked;    /* run_check_model was called */
-	long long reservation; /* of the model call under way */
-	struct json *remote;   /* owned: the remote, taken apart, as agent-publish's job wants it */
+	char *deps_key;		  /* owned: dependency layer, or NULL */
+	char *remote_url;	  /* owned: where to publish, or NULL */
+	int key_fd;		  /* owned: the model key's source, or -1 */
+	bool model_checked;	  /* run_check_model was called */
+	long long reservation;	  /* of the model call under way */
+	struct json
+	    *remote; /* owned: the remote, taken apart, as agent-publish's job wants it */
 };
 
 /* Opens everything for a run whose directory is open. 0 or an error kind. */
 int run_open(struct run *run, struct options *options, struct error *err);
 void run_release(struct run *run);
 
-/* From the first step that is not done to the end; stops before publish when dry. Writes report.json. */
+/* From the first step that is not done to the end; stops before publish when dry. Writes
+ * report.json. */
 int run_go(struct run *run, bool dry, struct error *err);
 
-/* Once: the model's name, its base URL, its key. 0 or an error kind that says what is missing. */
+/* Once: the model's name, its base URL, its key. 0 or an error kind that says what is missing.
+ */
 int run_check_model(struct run *run, struct error *err);
 
 /* Commit, tree … of base.json; never NULL after step_base. */
 const char *run_base(const struct run *run, const char *key);
 
-/* ---- steps (steps.c, step_*.c): each is done when its artefact is there ------------------------------- */
+/* ---- steps (steps.c, step_*.c): each is done when its artefact is there
+ * ------------------------------- */
 
 int step_base(struct run *run, struct error *err);
 void step_status_begin(struct run *run);
@@ -123,18 +130,20 @@ int step_preflight(struct run *run, struct error *err);
 /* only_warm: use a layer that is there, warm none. */
 int step_fetch(struct run *run, bool only_warm, struct error *err);
 int step_model(struct run *run, int round, const char *feedback, struct error *err);
-/* ERROR_NO when an edit or the path policy refused the change: err says why, for the next round. */
+/* ERROR_NO when an edit or the path policy refused the change: err says why, for the next
+ * round. */
 int step_edit(struct run *run, int round, struct error *err);
 /* Sets *green. A red test is no error. */
 int step_test(struct run *run, int round, bool *green, struct error *err);
 int step_publish(struct run *run, int round, struct error *err);
 
-/* Starts agent-dial for one host:port. *net_fd: the stage's end of its socket, owned by the caller (also on
- * failure, -1 when there is none). */
-int step_dial(struct run *run, struct supervised *dial, const char *host, int port, bool private_ok,
-	      int *net_fd, struct error *err);
+/* Starts agent-dial for one host:port. *net_fd: the stage's end of its socket, owned by the
+ * caller (also on failure, -1 when there is none). */
+int step_dial(struct run *run, struct supervised *dial, const char *host, int port,
+	      bool private_ok, int *net_fd, struct error *err);
 
-/* The job of agent-test for a tree. objects may be NULL: a tree of the repository itself. New. */
+/* The job of agent-test for a tree. objects may be NULL: a tree of the repository itself. New.
+ */
 struct json *test_job(const struct run *run, const char *scratch, const char *objects,
 		      const char *tree);
 
@@ -144,27 +153,34 @@ char *step_feedback(struct run *run, int round);
 /* name of a file of a round, "round-N/NAME". Owned by the caller. */
 char *round_file(int round, const char *name);
 
-/* ---- jails (jailplan.c) ---------------------------------------------------------------------------------- */
+/* ---- jails (jailplan.c) ---- */
 
 /* The spec of a test jail: manifest, environment, limits, command words (NULL: command from the
  * configuration). scratch may be NULL. 0 or an error kind. */
 int jailplan_test(const struct config *config, const char *state, const char *scratch,
-		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec, struct error *err);
+		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
+		  struct error *err);
 /* The configured limits of a jail. */
 struct jail_limits;
 void jailplan_limits(const struct config *config, struct jail_limits *limits);
-/* Runs argv (NULL: true) in a jail with an empty work tree, its output dropped; fills facts. 0 or an error kind. */
+/* Runs argv (NULL: true) in a jail with an empty work tree, its output dropped; fills facts. 0
+ * or an error kind. */
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
-		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts, struct error *err);
+		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
+		 struct error *err);
 /* As a sealed memfd for FD_SPEC. -1 with err. */
 int jailplan_memfd(const struct jail_spec *spec, struct error *err);
-/* Reads the facts from the pipe (the write end is closed here by now). 0 or an error kind: a jail that sent none is
- * ERROR_FAILED. sup: serves the other children meanwhile; NULL: nobody else is waited for. */
-int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts, struct error *err);
-/* ERROR_ISOLATION for a set-up error, ERROR_FAILED for an internal one, ERROR_USAGE for a command that is not there, else 0. */
+/* Reads the facts from the pipe (the write end is closed here by now). 0 or an error kind: a
+ * jail that sent none is ERROR_FAILED. sup: serves the other children meanwhile; NULL: nobody
+ * else is waited for. */
+int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts,
+			struct error *err);
+/* ERROR_ISOLATION for a set-up error, ERROR_FAILED for an internal one, ERROR_USAGE for a
+ * command that is not there, else 0. */
 int jailplan_judge(const struct jail_facts *facts, const char *command, struct error *err);
 /* One line for people: "exit status 1", "timeout after 600 s", … into dst. */
 void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size);
-struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree, const char *command);
+struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
+			      const char *command);
 
 #endif

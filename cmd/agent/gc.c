@@ -1,4 +1,5 @@
-/* agent gc: what killed runs left, runs and layers that nobody used for a while. Never what a live run holds. */
+/* agent gc: what killed runs left, runs and layers that nobody used for a while. Never what a
+ * live run holds. */
 #include "agent.h"
 
 #include <dirent.h>
@@ -26,7 +27,7 @@ struct sweep {
 	bool dry;
 	long long days;
 	unsigned runs, layers, leftovers; /* removed */
-	bool busy;                        /* a run is under way */
+	bool busy;			  /* a run is under way */
 };
 
 static bool older(int dirfd, const char *name, long long seconds)
@@ -108,7 +109,8 @@ static void visit_base(struct sweep *sweep, int dirfd, const char *name)
 	bool leftover = strncmp(name, ".tmp-", 5) == 0;
 	int lock AUTO_FD = -1;
 
-	if (!leftover && (!text_is_hex(name, 40) || !older(dirfd, name, age > least ? age : least)))
+	if (!leftover &&
+	    (!text_is_hex(name, 40) || !older(dirfd, name, age > least ? age : least)))
 		return;
 	if (leftover && strlen(name) < 45)
 		return;
@@ -124,8 +126,8 @@ static void visit_lock(struct sweep *sweep, int dirfd, const char *name)
 {
 	int lock AUTO_FD = -1;
 
-	if (sweep->busy || sweep->dry || strncmp(name, ".lock-", 6) != 0 || strlen(name) != 46 ||
-	    faccessat(dirfd, name + 6, F_OK, 0) == 0)
+	if (sweep->busy || sweep->dry || strncmp(name, ".lock-", 6) != 0 ||
+	    strlen(name) != 46 || faccessat(dirfd, name + 6, F_OK, 0) == 0)
 		return;
 	lock = lock_base(dirfd, name + 6);
 	if (lock >= 0)
@@ -144,7 +146,8 @@ static void visit_deps(struct sweep *sweep, int dirfd, const char *name)
 		sweep->layers++;
 }
 
-/* Control groups of jails that were killed: every agent-jail sweeps them when it begins, so one is begun. */
+/* Control groups of jails that were killed: every agent-jail sweeps them when it begins, so one
+ * is begun. */
 static void sweep_groups(const struct options *options, const char *state)
 {
 	struct journal journal;
@@ -168,7 +171,8 @@ int cmd_gc(struct options *options, struct error *err)
 	if (!state)
 		return err->kind;
 	if (options->days && text_parse_size(options->days, 36500, &sweep.days) < 0)
-		return error_set(err, ERROR_USAGE, "--days %s is not a number of days", options->days);
+		return error_set(err, ERROR_USAGE, "--days %s is not a number of days",
+				 options->days);
 	each(&sweep, "runs", visit_run);
 	each(&sweep, "tmp", visit_temporary);
 	each(&sweep, "store/base", visit_base);
@@ -178,8 +182,9 @@ int cmd_gc(struct options *options, struct error *err)
 		sweep.leftovers += store_sweep(state);
 		sweep_groups(options, state);
 	}
-	printf("%u run%s, %u layer%s, %u leftover%s %s\n", sweep.runs, sweep.runs == 1 ? "" : "s",
-	       sweep.layers, sweep.layers == 1 ? "" : "s", sweep.leftovers,
-	       sweep.leftovers == 1 ? "" : "s", sweep.dry ? "to remove" : "removed");
+	printf("%u run%s, %u layer%s, %u leftover%s %s\n", sweep.runs,
+	       sweep.runs == 1 ? "" : "s", sweep.layers, sweep.layers == 1 ? "" : "s",
+	       sweep.leftovers, sweep.leftovers == 1 ? "" : "s",
+	       sweep.dry ? "to remove" : "removed");
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* agent help [TOPIC]: what is printed here is compared with the README and agent(1) by a test. */
+/* agent help [TOPIC]: what is printed here is compared with the README and agent(1) by a test.
+ */
 #include "agent.h"
 
 #include <stdio.h>
@@ -18,14 +19,16 @@ static const char exit_statuses[] =
     "| 75 | try again later |\n"
     "| 125 | isolation not available: nothing untrusted was started |\n"
     "| 130 | interrupted |\n"
-    "\n`agent jail` ends with the command's own status; 125, 126, 127, 128+n as env(1) and sh(1).\n";
+    "\n`agent jail` ends with the command's own status; 125, 126, 127, 128+n as env(1) and "
+    "sh(1).\n";
 
 static void print_overview(void)
 {
 	printf("usage: agent COMMAND [options] …\n       agent --version\n\ncommands:\n");
 	for (size_t i = 0; command_at(i); i++)
 		printf("  %-9s %s\n", command_at(i)->name, command_at(i)->help);
-	printf("\nagent COMMAND --help lists the options of a command; agent(1) is the manual.\n");
+	printf(
+	    "\nagent COMMAND --help lists the options of a command; agent(1) is the manual.\n");
 }
 
 int cmd_help(struct options *options, struct error *err)

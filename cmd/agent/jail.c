@@ -1,6 +1,6 @@
-/* agent jail: any command in the jail of the tests, by hand. The way in is the same as a test's: agent-test lays
- * the tree out and starts agent-jail; only the payload's descriptors are the user's (through a pty of ours where they are a
- * terminal). */
+/* agent jail: any command in the jail of the tests, by hand. The way in is the same as a
+ * test's: agent-test lays the tree out and starts agent-jail; only the payload's descriptors
+ * are the user's (through a pty of ours where they are a terminal). */
 #include "agent.h"
 
 #include <errno.h>
@@ -27,11 +27,11 @@
 #include "pipeline/fds.h"
 #include "sandbox/jail_spec.h"
 
-/* ---- the payload's descriptors ---------------------------------------------------------------------- */
+/* ---- the payload's descriptors ---- */
 
 struct console {
 	int in, out, err; /* owned: what the payload gets */
-	int pty;          /* owned: our side of the pty, or -1 */
+	int pty;	  /* owned: our side of the pty, or -1 */
 	struct termios saved;
 	bool raw;
 };
@@ -68,9 +68,11 @@ static int console_open_pty(struct console *console, struct error *err)
 	return 0;
 }
 
-static int console_open(struct console *console, const struct options *options, struct error *err)
+static int console_open(struct console *console, const struct options *options,
+			struct error *err)
 {
-	bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json;
+	bool terminal =
+	    isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json;
 
 	if (terminal)
 		return console_open_pty(console, err);
@@ -83,8 +85,10 @@ static int console_open(struct console *console, const struct options *options, 
 	return 0;
 }
 
-/* The write ends of the payload's descriptors are closed here; then bytes are carried until the facts come. */
-static int console_carry(struct run *run, struct console *console, int facts_fd, struct error *err)
+/* The write ends of the payload's descriptors are closed here; then bytes are carried until the
+ * facts come. */
+static int console_carry(struct run *run, struct console *console, int facts_fd,
+			 struct error *err)
 {
 	char chunk[8192];
 
@@ -99,7 +103,8 @@ static int console_carry(struct run *run, struct console *console, int facts_fd,
 			return error_errno(err, ERROR_FAILED, errno, "poll");
 		if (fds[0].revents && (n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
 			fd_write_all(console->pty, chunk, (size_t)n);
-		if (fds[1].revents & POLLIN && (n = read(console->pty, chunk, sizeof(chunk))) > 0)
+		if (fds[1].revents & POLLIN &&
+		    (n = read(console->pty, chunk, sizeof(chunk))) > 0)
 			fd_write_all(STDOUT_FILENO, chunk, (size_t)n);
 		else if (fds[2].revents)
 			break;
@@ -110,9 +115,10 @@ static int console_carry(struct run *run, struct console *console, int facts_fd,
 	return 0;
 }
 
-/* ---- starting ---------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
-/* A layer that hides .git: its configuration may hold credentials, and no test needs the user's history. */
+/* A layer that hides .git: its configuration may hold credentials, and no test needs the user's
+ * history. */
 static int make_hide(const char *scratch, struct error *err)
 {
 	char *dir AUTO_FREE = mem_printf("%s/hide", scratch);
@@ -123,7 +129,8 @@ static int make_hide(const char *scratch, struct error *err)
 	return 0;
 }
 
-/* The working directory as it is: nothing to lay out, so agent-jail is started without agent-test. */
+/* The working directory as it is: nothing to lay out, so agent-jail is started without
+ * agent-test. */
 static int start_dirty(struct run *run, struct supervised *jail, int spec_fd, int facts_fd,
 		       const struct console *console, int *go_fd, struct error *err)
 {
@@ -163,31 +170,32 @@ static int start_tree(struct run *run, struct supervised *stage, int spec_fd, in
 	struct json *job AUTO_JSON = NULL;
 	int tree_fd AUTO_FD = tree_name && tree ? rundir_file(&run->dir, tree_name, err) : -1;
 	int out AUTO_FD = rundir_part(&run->dir, "jail-layout.json", err);
-	struct spawn_fd fds[] = {{FD_OUT, out},           {FD_SPEC, spec_fd},
-				 {FD_FACTS, facts_fd},    {FD_STDIN, console->in},
-				 {FD_STDOUT, console->out}, {FD_STDERR, console->err},
-				 {FD_TREE, tree_fd}};
+	struct spawn_fd fds[] = {
+	    {FD_OUT, out},	     {FD_SPEC, spec_fd},	{FD_FACTS, facts_fd},
+	    {FD_STDIN, console->in}, {FD_STDOUT, console->out}, {FD_STDERR, console->err},
+	    {FD_TREE, tree_fd}};
 
 	if (out < 0 || (tree_name && tree_fd < 0))
 		return err->kind ? err->kind
-				 : error_set(err, ERROR_USAGE, "run %s has no tree for that round",
-					     run->dir.id);
+				 : error_set(err, ERROR_USAGE,
+					     "run %s has no tree for that round", run->dir.id);
 	job = test_job(run, scratch, tree ? objects : NULL,
 		       tree ? js_str(tree, "tree", "") : run_base(run, "tree"));
 	return supervise_start(&run->sup, stage, STAGE_TEST, job, fds, tree ? 7 : 6,
-			       (unsigned)config_number(run->config, "test.timeout") + 600, NULL, NULL, err);
+			       (unsigned)config_number(run->config, "test.timeout") + 600, NULL,
+			       NULL, err);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
-static int finish(struct run *run, const struct options *options, const struct jail_facts *facts,
-		  struct error *err)
+static int finish(struct run *run, const struct options *options,
+		  const struct jail_facts *facts, struct error *err)
 {
 	char text[512];
 
 	if (options->json) {
-		struct json *verdict AUTO_JSON =
-		    jailplan_verdict(facts, options->dirty ? "" : run_base(run, "tree"), options->argv[0]);
+		struct json *verdict AUTO_JSON = jailplan_verdict(
+		    facts, options->dirty ? "" : run_base(run, "tree"), options->argv[0]);
 		struct strbuf out AUTO_STRBUF = STRBUF_NONE;
 
 		strbuf_init(&out, STRBUF_MAX);
@@ -222,7 +230,8 @@ static int finish(struct run *run, const struct options *options, const struct j
 	return err->kind;
 }
 
-static int run_jail(struct run *run, struct options *options, const char *tree_name, struct error *err)
+static int run_jail(struct run *run, struct options *options, const char *tree_name,
+		    struct error *err)
 {
 	struct console console = {-1, -1, -1, -1, .raw = false};
 	struct supervised stage = {0};
@@ -235,9 +244,11 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	    rundir_give(scratch, STAGE_UID_BASE + STAGE_TEST, err))
 		return err->kind;
 	jail_spec_init(&spec);
-	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv, &spec, err);
+	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv,
+			       &spec, err);
 	if (options->dirty)
-		spec.work_dir = mem_strdup(run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir);
+		spec.work_dir =
+		    mem_strdup(run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir);
 	if (result == 0 && (spec_fd = jailplan_memfd(&spec, err)) < 0)
 		result = err->kind;
 	jail_spec_release(&spec);
@@ -246,9 +257,10 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	if (result == 0)
 		result = console_open(&console, options, err);
 	if (result == 0)
-		result = options->dirty ? start_dirty(run, &stage, spec_fd, pipe_fds[1], &console, &go_fd, err)
-					: start_tree(run, &stage, spec_fd, pipe_fds[1], &console, scratch,
-						     tree_name, err);
+		result = options->dirty ? start_dirty(run, &stage, spec_fd, pipe_fds[1],
+						      &console, &go_fd, err)
+					: start_tree(run, &stage, spec_fd, pipe_fds[1],
+						     &console, scratch, tree_name, err);
 	fd_close_ptr(&pipe_fds[1]);
 	fd_close_ptr(&console.in);
 	fd_close_ptr(&console.out);
@@ -272,7 +284,7 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	return result ? result : finish(run, options, &facts, err);
 }
 
-/* ---- which tree -------------------------------------------------------------------------------------------- */
+/* ---- which tree ---- */
 
 static int begin_temporary(struct run *run, const struct options *options, struct error *err)
 {
@@ -305,7 +317,8 @@ static int last_round(const struct run *run)
 	return last;
 }
 
-static int open_run(struct run *run, const struct options *options, char **tree_name, struct error *err)
+static int open_run(struct run *run, const struct options *options, char **tree_name,
+		    struct error *err)
 {
 	char *state AUTO_FREE = rundir_state_dir(err);
 	long long round;
@@ -314,16 +327,20 @@ static int open_run(struct run *run, const struct options *options, char **tree_
 		return err->kind;
 	round = last_round(run);
 	if (options->round && text_parse_size(options->round, RUN_ROUNDS_MAX, &round) < 0)
-		return error_set(err, ERROR_USAGE, "--round %s is not the number of a round", options->round);
+		return error_set(err, ERROR_USAGE, "--round %s is not the number of a round",
+				 options->round);
 	*tree_name = round_file((int)round, "tree.json");
 	if (!rundir_has(&run->dir, *tree_name))
-		return error_set(err, ERROR_USAGE, "run %s has no tree in round %lld", run->dir.id, round);
+		return error_set(err, ERROR_USAGE, "run %s has no tree in round %lld",
+				 run->dir.id, round);
 	return 0;
 }
 
 int cmd_jail(struct options *options, struct error *err)
 {
-	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+	struct run run = {.key_fd = -1,
+			  .dir = {.fd = -1, .lock_fd = -1},
+			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
 	char *tree_name AUTO_FREE = NULL;
 	struct error ignored = {0};

@@ -1,4 +1,5 @@
-/* Jails as the supervisor plans them: the spec before, the facts after, what they mean for people. */
+/* Jails as the supervisor plans them: the spec before, the facts after, what they mean for
+ * people. */
 #include "agent.h"
 
 #include <errno.h>
@@ -46,7 +47,8 @@ static bool needs_shell(const char *command)
 	return quote != '\0';
 }
 
-/* A command that needs no shell is run without one, so that "not found" is told apart from status 127. */
+/* A command that needs no shell is run without one, so that "not found" is told apart from
+ * status 127. */
 static void add_command(struct jail_spec *spec, const char *command)
 {
 	char **words = needs_shell(command) ? NULL : text_split_words(command);
@@ -80,10 +82,12 @@ static int add_env(const struct config *config, const char *key, struct jail_spe
 
 	for (size_t i = 0; (pair = config_item(config, key, i)); i++) {
 		const char *equals = strchr(pair, '=');
-		char *name AUTO_FREE = equals ? mem_strndup(pair, (size_t)(equals - pair)) : NULL;
+		char *name AUTO_FREE =
+		    equals ? mem_strndup(pair, (size_t)(equals - pair)) : NULL;
 
 		if (!name || !name[0]) {
-			error_set(err, ERROR_USAGE, "%s = %s is not of the form NAME=VALUE", key, pair);
+			error_set(err, ERROR_USAGE, "%s = %s is not of the form NAME=VALUE",
+				  key, pair);
 			return error_next(err, "mend it in the configuration");
 		}
 		jail_spec_add_env(spec, name, equals + 1);
@@ -103,7 +107,8 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits)
 }
 
 int jailplan_test(const struct config *config, const char *state, const char *scratch,
-		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec, struct error *err)
+		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
+		  struct error *err)
 {
 	jail_manifest_default(spec);
 	fetch_test_env(recipe, spec);
@@ -130,7 +135,8 @@ int jailplan_memfd(const struct jail_spec *spec, struct error *err)
 	strbuf_init(&text, JAIL_SPEC_MAX);
 	jail_spec_format(spec, &text);
 	if (text.full) {
-		error_set(err, ERROR_USAGE, "command and environment of the jail are too large");
+		error_set(err, ERROR_USAGE,
+			  "command and environment of the jail are too large");
 		return -1;
 	}
 	fd = fd_memfd_sealed("jail-spec", text.data, text.len);
@@ -139,7 +145,8 @@ int jailplan_memfd(const struct jail_spec *spec, struct error *err)
 	return fd;
 }
 
-int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts, struct error *err)
+int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts,
+			struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	long long until = fd_now_ms() + FACTS_MS;
@@ -160,13 +167,15 @@ int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 || (n > 0 && strbuf_add(&text, chunk, (size_t)n) < 0))
-			return error_set(err, ERROR_FAILED, "agent-jail sent no usable exit facts");
+			return error_set(err, ERROR_FAILED,
+					 "agent-jail sent no usable exit facts");
 		if (n == 0)
 			break;
 	}
 	if (!text.len) {
 		error_set(err, ERROR_FAILED, "agent-jail ended without exit facts");
-		return error_next(err, "it was killed from outside, or is a defect: try agent resume");
+		return error_next(
+		    err, "it was killed from outside, or is a defect: try agent resume");
 	}
 	if (jail_facts_parse(text.data, text.len, facts, err)) {
 		err->kind = ERROR_FAILED;
@@ -191,8 +200,8 @@ static int empty_go(int go[2], struct error *err)
 	return 0;
 }
 
-static int try_spec(struct supervisor *sup, const struct jail_spec *spec, struct jail_facts *facts,
-		    struct error *err)
+static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
+		    struct jail_facts *facts, struct error *err)
 {
 	int spec_fd AUTO_FD = jailplan_memfd(spec, err);
 	int null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -204,11 +213,12 @@ static int try_spec(struct supervisor *sup, const struct jail_spec *spec, struct
 	if (null_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0) {
 		result = error_errno(err, ERROR_FAILED, errno, "pipe");
 	} else {
-		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd},   {FD_GO, go[1]},
-					 {FD_STDIN, null_fd},     {FD_STDOUT, null_fd}, {FD_STDERR, null_fd}};
+		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd},
+					 {FD_GO, go[1]},	  {FD_STDIN, null_fd},
+					 {FD_STDOUT, null_fd},	  {FD_STDERR, null_fd}};
 
-		result = supervise_start(sup, &jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60, NULL, NULL,
-					 err);
+		result = supervise_start(sup, &jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60,
+					 NULL, NULL, err);
 	}
 	fd_close_ptr(&pipe_fds[1]);
 	fd_close_ptr(&go[1]);
@@ -221,7 +231,8 @@ static int try_spec(struct supervisor *sup, const struct jail_spec *spec, struct
 }
 
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
-		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts, struct error *err)
+		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
+		 struct error *err)
 {
 	char nothing[] = "true";
 	char *const just_true[] = {nothing, NULL};
@@ -229,7 +240,8 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	int result;
 
 	jail_spec_init(&spec);
-	result = jailplan_test(config, state, NULL, recipe, argv ? argv : just_true, &spec, err);
+	result =
+	    jailplan_test(config, state, NULL, recipe, argv ? argv : just_true, &spec, err);
 	spec.limits.wall_ms = TRY_MS;
 	if (result == 0)
 		result = try_spec(sup, &spec, facts, err);
@@ -247,9 +259,12 @@ static int judge_missing(const struct jail_facts *facts, const char *command, st
 	if (words)
 		found = jail_manifest_find_command(getenv("HOME"), words[0], &line);
 	if (found)
-		error_next(err, "it lies in %s, which the jail does not see; to admit it: %s", found, line);
+		error_next(err, "it lies in %s, which the jail does not see; to admit it: %s",
+			   found, line);
 	else
-		error_next(err, "install it below /usr, or admit its toolchain with [jail] path = DIR");
+		error_next(
+		    err,
+		    "install it below /usr, or admit its toolchain with [jail] path = DIR");
 	text_free_words(words);
 	return err->kind;
 }
@@ -262,7 +277,8 @@ int jailplan_judge(const struct jail_facts *facts, const char *command, struct e
 	}
 	if (facts->outcome == JAIL_INTERNAL)
 		return error_set(err, ERROR_FAILED, "jail: internal error: %s", facts->detail);
-	/* A command that is a path of the tree may be the change's own fault: that is a red test. */
+	/* A command that is a path of the tree may be the change's own fault: that is a red
+	 * test. */
 	if (facts->outcome == JAIL_NOT_RUN && !strchr(command, '/'))
 		return judge_missing(facts, command, err);
 	return 0;
@@ -275,7 +291,8 @@ void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size)
 		snprintf(dst, size, "exit status %d", facts->value);
 		break;
 	case JAIL_SIGNALED:
-		snprintf(dst, size, "ended by signal %d (%s)", facts->value, strsignal(facts->value));
+		snprintf(dst, size, "ended by signal %d (%s)", facts->value,
+			 strsignal(facts->value));
 		break;
 	case JAIL_TIMEOUT:
 		snprintf(dst, size, "timeout: not done within %d s", facts->value / 1000);
@@ -299,7 +316,8 @@ void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size)
 	}
 }
 
-struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree, const char *command)
+struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
+			      const char *command)
 {
 	struct json *verdict = js_artefact_new("verdict", 1);
 	char text[512];

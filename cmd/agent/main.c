@@ -5,14 +5,15 @@
  * SYNOPSIS
  *	agent run|resume|publish|show|jail|gc|help [options] …
  *
- * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
- * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
+ * READS the operator's configuration, .agent/config of the base commit (as bytes that
+ *agent-apply found), the issue, the run directory. WRITES the run directory, the ledger, the
+ *terminal.
  *
  * SECURITY. Hostile input: issue text (only carried), the repository's configuration (parsed,
- * bounded), events of the stages (parsed, bounded), exit facts of a jail. Holds no secret's bytes: they
- * are moved to sealed memory files before anything is parsed, and passed on as descriptors. Links neither
- * libgit2 nor libcurl, opens no socket to a network. A compromise has the user's own rights: so it
- * interprets as little as it can.
+ * bounded), events of the stages (parsed, bounded), exit facts of a jail. Holds no secret's
+ *bytes: they are moved to sealed memory files before anything is parsed, and passed on as
+ *descriptors. Links neither libgit2 nor libcurl, opens no socket to a network. A compromise has
+ *the user's own rights: so it interprets as little as it can.
  */
 #include "agent.h"
 
@@ -32,14 +33,16 @@ static const struct option_spec run_options[] = {
     {"-m", "TEXT", NULL, "the issue itself, instead of a file"},
     {"--model", "PROVIDER:NAME", "model.name", "anthropic:NAME, openai:NAME or replay:FILE"},
     {"--base-url", "URL", "model.baseUrl", "where the provider's API is"},
-    {"--key", "SOURCE", "model.key", "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},
+    {"--key", "SOURCE", "model.key",
+     "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},
     {"--test", "COMMAND", "test.command", "build and test command"},
     {"--rounds", "N", "run.rounds", "most rounds of model and test"},
     {"--base", "REV", NULL, "base commit (default: HEAD)"},
     {"--branch", "NAME", NULL, "branch to push (default: agent/ and a name made of the issue)"},
     {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},
     {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},
-    {"--limits", "MODE", "jail.limits", "degraded-ok: go on where no memory and process caps can be had"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
     {"--no-status", NULL, NULL, "do not look for uncommitted changes"},
     {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
     {"-c", "KEY=VALUE", NULL, "operator configuration for this run (agent help config)"},
@@ -60,9 +63,12 @@ static const struct option_spec jail_options[] = {
     {"--round", "N", NULL, "of this round (default: the last)"},
     {"--tree", "REV", NULL, "of this commit (default: HEAD)"},
     {"--dirty", NULL, NULL, "of the working directory as it is (but .git), copy-on-write"},
-    {"--input", NULL, NULL, "connect standard input (default: /dev/null unless it is a terminal)"},
-    {"--limits", "MODE", "jail.limits", "degraded-ok: go on where no memory and process caps can be had"},
-    {"--json", NULL, NULL, "print the verdict as JSON on standard output; the command's own goes to standard error"},
+    {"--input", NULL, NULL,
+     "connect standard input (default: /dev/null unless it is a terminal)"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL,
+     "print the verdict as JSON on standard output; the command's own goes to standard error"},
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
@@ -73,18 +79,19 @@ static const struct option_spec gc_options[] = {
     {NULL}};
 
 static const struct command commands[] = {
-    {"run", "[options] ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it", run_options,
-     cmd_run, false},
-    {"resume", "[options] [RUN]", "go on with a run from its last finished step", resume_options,
-     cmd_resume, false},
-    {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)", resume_options,
-     cmd_publish, false},
-    {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options, cmd_show,
-     false},
-    {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options, cmd_jail,
-     true},
+    {"run", "[options] ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it",
+     run_options, cmd_run, false},
+    {"resume", "[options] [RUN]", "go on with a run from its last finished step",
+     resume_options, cmd_resume, false},
+    {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)",
+     resume_options, cmd_publish, false},
+    {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options,
+     cmd_show, false},
+    {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options,
+     cmd_jail, true},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
-    {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help, false},
+    {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help,
+     false},
 };
 
 const struct command *command_at(size_t index)

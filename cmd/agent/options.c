@@ -16,7 +16,7 @@ static const char **text_field(struct options *options, const char *name)
 	const struct {
 		const char *name;
 		const char **field;
-	} fields[] = {{"-m", &options->message},     {"-C", &options->directory},
+	} fields[] = {{"-m", &options->message},      {"-C", &options->directory},
 		      {"--branch", &options->branch}, {"--base", &options->base},
 		      {"--tree", &options->tree},     {"--run", &options->run},
 		      {"--round", &options->round},   {"--days", &options->days}};
@@ -64,7 +64,8 @@ static char *absolute_replay(const char *value)
 	return mem_printf("replay:%s/%s", cwd, file);
 }
 
-static int set_pair(struct options *options, const char *key, const char *value, struct error *err)
+static int set_pair(struct options *options, const char *key, const char *value,
+		    struct error *err)
 {
 	char *whole AUTO_FREE = NULL;
 
@@ -79,8 +80,8 @@ static int set_pair(struct options *options, const char *key, const char *value,
 	return config_add_pair(options->config, whole, err);
 }
 
-static int take_option(struct options *options, const struct option_spec *spec, const char *value,
-		       struct error *err)
+static int take_option(struct options *options, const struct option_spec *spec,
+		       const char *value, struct error *err)
 {
 	const char **text = text_field(options, spec->name);
 	bool *flag = flag_field(options, spec->name);
@@ -126,13 +127,17 @@ static int parse_words(struct options *options, int argc, char **argv, struct er
 			options->help = true;
 			continue;
 		}
-		spec = find_option(command, word, joined ? (size_t)(equals - word) : strlen(word));
+		spec =
+		    find_option(command, word, joined ? (size_t)(equals - word) : strlen(word));
 		if (!spec || (joined && !spec->value)) {
-			error_set(err, ERROR_USAGE, "agent %s has no option %s", command->name, word);
-			return error_next(err, "agent %s --help lists its options", command->name);
+			error_set(err, ERROR_USAGE, "agent %s has no option %s", command->name,
+				  word);
+			return error_next(err, "agent %s --help lists its options",
+					  command->name);
 		}
 		if (spec->value && !joined && i + 1 >= argc)
-			return error_set(err, ERROR_USAGE, "%s needs %s behind it", word, spec->value);
+			return error_set(err, ERROR_USAGE, "%s needs %s behind it", word,
+					 spec->value);
 		if (take_option(options, spec,
 				!spec->value ? NULL : (joined ? equals + 1 : argv[++i]), err))
 			return err->kind;
@@ -151,7 +156,8 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (parse_words(options, argc, argv, err) || options->help)
 		return err->kind;
 	if (options->directory && chdir(options->directory) < 0)
-		return error_set(err, ERROR_USAGE, "-C %s: no such directory", options->directory);
+		return error_set(err, ERROR_USAGE, "-C %s: no such directory",
+				 options->directory);
 	return config_add_operator(options->config, err);
 }
 

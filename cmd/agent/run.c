@@ -1,6 +1,7 @@
 /*
- * A run from its request to its end. The order of steps is run_go; what is done is told by the files of
- * the run directory, so that a run, a resumed run and a run killed in between are the same code.
+ * A run from its request to its end. The order of steps is run_go; what is done is told by the
+ * files of the run directory, so that a run, a resumed run and a run killed in between are the
+ * same code.
  */
 #include "agent.h"
 
@@ -28,7 +29,7 @@
 
 extern char **environ;
 
-/* ---- the issue -------------------------------------------------------------------------------------- */
+/* ---- the issue ---- */
 
 /* What looks like an issue of a forge and is no file here. */
 static bool is_forge_issue(const char *word)
@@ -50,7 +51,8 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 
 	if (options->word_count > 1 || (!word == !options->message)) {
 		error_set(err, ERROR_USAGE, "agent run takes one issue: a file, - or -m TEXT");
-		return error_next(err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
+		return error_next(
+		    err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
 	}
 	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
 	if (!word)
@@ -65,18 +67,21 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 	}
 	if (fd < 0) {
 		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
-		return error_next(err, "name a file with the text of the issue, or give it with -m TEXT");
+		return error_next(
+		    err, "name a file with the text of the issue, or give it with -m TEXT");
 	}
 	result = fd_read_all(fd, text);
 	if (result < 0 && errno == EFBIG)
 		return error_set(err, ERROR_USAGE, "issue %s is larger than 1 MiB", word);
 	if (result < 0) {
 		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
-		return error_next(err, "name a file with the text of the issue, or give it with -m TEXT");
+		return error_next(
+		    err, "name a file with the text of the issue, or give it with -m TEXT");
 	}
 	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
 		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
-		return error_next(err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
+		return error_next(
+		    err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
 	}
 	return 0;
 }
@@ -123,18 +128,20 @@ static int check_branch(const char *branch, struct error *err)
 	    strchr("./", branch[len - 1]) || strstr(branch, "..") || strstr(branch, "//") ||
 	    strstr(branch, "/.") || strstr(branch, ".lock")) {
 		error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
-		return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
+		return error_next(
+		    err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
 	}
 	return 0;
 }
 
-/* ---- a new run --------------------------------------------------------------------------------------- */
+/* ---- a new run ---- */
 
 static struct json *make_request(const struct options *options, const struct repository *repo,
 				 const struct strbuf *issue, const char *source, const char *id,
 				 struct error *err)
 {
-	struct json *request AUTO_JSON = js_artefact_new("request", 1), *about = js_object_new();
+	struct json *request AUTO_JSON = js_artefact_new("request", 1),
+			     *about = js_object_new();
 	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
 	char digest[65];
 
@@ -144,9 +151,10 @@ static struct json *make_request(const struct options *options, const struct rep
 		error_next(err, "say what is wrong and what should be");
 		return NULL;
 	}
-	branch = options->branch ? mem_strdup(options->branch)
-				 : branch_name(source, title, options->word_count &&
-								  strcmp(options->words[0], "-") != 0);
+	branch = options->branch
+		     ? mem_strdup(options->branch)
+		     : branch_name(source, title,
+				   options->word_count && strcmp(options->words[0], "-") != 0);
 	if (check_branch(branch, err))
 		return NULL;
 	sha256_hex(issue->data, issue->len, digest);
@@ -195,7 +203,7 @@ static int begin_new(struct run *run, struct options *options, struct error *err
 	return result;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 void run_release(struct run *run)
 {
@@ -214,8 +222,8 @@ void run_release(struct run *run)
 	rundir_release(&run->dir);
 }
 
-/* Variables that the configuration names, well known or not, leave the environment before anything is
- * started (law L2), long before the row that needs them. */
+/* Variables that the configuration names, well known or not, leave the environment before
+ * anything is started (law L2), long before the row that needs them. */
 static void adopt_named_secrets(const struct config *config)
 {
 	static const char *const keys[] = {"model.key", "publish.token", "publish.sshKey"};
@@ -239,7 +247,8 @@ static int merge_config(struct run *run, struct options *options, struct error *
 	for (size_t i = 0; i < js_len(pairs); i++)
 		if (config_add_pair(run->config, js_text(js_at(pairs, i)), err))
 			return err->kind;
-	for (size_t i = 0; options->command != command_find("run") && i < js_len(options->pairs); i++)
+	for (size_t i = 0;
+	     options->command != command_find("run") && i < js_len(options->pairs); i++)
 		if (config_add_pair(run->config, js_text(js_at(options->pairs, i)), err))
 			return err->kind;
 	adopt_named_secrets(run->config);
@@ -252,7 +261,8 @@ int run_open(struct run *run, struct options *options, struct error *err)
 	run->request = rundir_read(&run->dir, "request.json", "request", REQUEST_MAX, err);
 	if (!run->request) {
 		if (!err->kind)
-			error_set(err, ERROR_USAGE, "run %s has no request: it was stopped before it began",
+			error_set(err, ERROR_USAGE,
+				  "run %s has no request: it was stopped before it began",
 				  run->dir.id);
 		return err->kind;
 	}
@@ -265,15 +275,16 @@ int run_open(struct run *run, struct options *options, struct error *err)
 	return run->ledger ? 0 : err->kind;
 }
 
-/* ---- what can be known before anything is paid for ------------------------------------------------------- */
+/* ---- what can be known before anything is paid for ---- */
 
 static const char *default_key(const char *model)
 {
-	return strncmp(model, "anthropic:", 10) == 0 ? "env:ANTHROPIC_API_KEY" : "env:OPENAI_API_KEY";
+	return strncmp(model, "anthropic:", 10) == 0 ? "env:ANTHROPIC_API_KEY"
+						     : "env:OPENAI_API_KEY";
 }
 
-/* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for servers on
- * loopback, which need none. */
+/* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for
+ * servers on loopback, which need none. */
 int run_check_model(struct run *run, struct error *err)
 {
 	const char *model = config_get(run->config, "model.name");
@@ -291,12 +302,14 @@ int run_check_model(struct run *run, struct error *err)
 	}
 	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
 		error_set(err, ERROR_USAGE, "unknown model %s", model);
-		return error_next(err, "write anthropic:NAME, openai:NAME (and whatever speaks its API, with "
-				       "--base-url) or replay:FILE");
+		return error_next(
+		    err, "write anthropic:NAME, openai:NAME (and whatever speaks its API, with "
+			 "--base-url) or replay:FILE");
 	}
 	if (base_url && url_parse(base_url, &url, err))
 		return error_wrap(err, "model.baseUrl");
-	if (!source && base_url && url_is_loopback(url.host) && !getenv(default_key(model) + 4)) {
+	if (!source && base_url && url_is_loopback(url.host) &&
+	    !getenv(default_key(model) + 4)) {
 		struct error ignored = {0};
 
 		run->key_fd = secret_open(default_key(model), &ignored);
@@ -315,23 +328,26 @@ static int check_remote(struct run *run, struct error *err)
 	struct remote remote = {0};
 	int result;
 
-	run->remote_url = repository_remote_url(&run->repo, config_get(run->config, "publish.remote"), err);
+	run->remote_url =
+	    repository_remote_url(&run->repo, config_get(run->config, "publish.remote"), err);
 	if (!run->remote_url)
 		return err->kind;
 	result = remote_parse(run->remote_url,
-			      run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir, &remote, err);
+			      run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir,
+			      &remote, err);
 	if (result == 0) {
 		run->remote = remote_to_json(&remote);
 		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
 			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
-			error_next(err, "make it (git init --bare), or name another with --remote");
+			error_next(err,
+				   "make it (git init --bare), or name another with --remote");
 		}
 	}
 	remote_release(&remote);
 	return result;
 }
 
-/* ---- the steps in order --------------------------------------------------------------------------------------- */
+/* ---- the steps in order ---- */
 
 const char *run_base(const struct run *run, const char *key)
 {
@@ -363,10 +379,12 @@ static int go_round(struct run *run, int round, char **feedback, struct error *e
 	if (result == ERROR_NO && err->message[0] && rundir_has(&run->dir, "base.json")) {
 		char *changes AUTO_FREE = round_file(round, "changes.json");
 
-		/* Refused by the edit stage: the model may mend it. No change at all is its last word. */
+		/* Refused by the edit stage: the model may mend it. No change at all is its
+		 * last word. */
 		if (!rundir_has(&run->dir, changes))
 			return result;
-		*feedback = mem_printf("The change was refused before it was tested: %s", err->message);
+		*feedback =
+		    mem_printf("The change was refused before it was tested: %s", err->message);
 		return 0;
 	}
 	if (result)
@@ -401,9 +419,11 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 	}
 	error_set(err, ERROR_NO, "the tests are still red after %d round%s", rounds,
 		  rounds == 1 ? "" : "s");
-	return error_next(err, "agent show %s tells why; agent jail --run %s -- sh opens the jail of the last "
-			       "round; agent resume -c run.rounds=%d %s goes on",
-			  run->dir.id, run->dir.id, rounds + 2, run->dir.id);
+	return error_next(
+	    err,
+	    "agent show %s tells why; agent jail --run %s -- sh opens the jail of the last "
+	    "round; agent resume -c run.rounds=%d %s goes on",
+	    run->dir.id, run->dir.id, rounds + 2, run->dir.id);
 }
 
 static int check_command(const struct run *run, struct error *err)
@@ -411,8 +431,9 @@ static int check_command(const struct run *run, struct error *err)
 	if (config_get(run->config, "test.command"))
 		return 0;
 	error_set(err, ERROR_USAGE, "no test command");
-	return error_next(err, "name one with --test 'make check', or commit .agent/config with command = "
-			       "make check under [test]");
+	return error_next(
+	    err, "name one with --test 'make check', or commit .agent/config with command = "
+		 "make check under [test]");
 }
 
 static int go_steps(struct run *run, bool dry, int *green_round, struct error *err)
@@ -482,7 +503,8 @@ static void print_diff(struct run *run, int round)
 	if (isatty(STDOUT_FILENO) == 1)
 		text_escape_lines(&shown, raw.data, raw.len);
 	else
-		strbuf_add(&shown, raw.data, raw.len); /* a patch for git apply: bytes are kept */
+		strbuf_add(&shown, raw.data,
+			   raw.len); /* a patch for git apply: bytes are kept */
 	fd_write_all(STDOUT_FILENO, shown.data, shown.len);
 }
 
@@ -499,7 +521,8 @@ int run_go(struct run *run, bool dry, struct error *err)
 	write_report(run, dry, green_round, err);
 	if (result == 0 && dry) {
 		print_diff(run, green_round);
-		journal_note(&run->journal, "dry run: agent publish %s pushes exactly this", run->dir.id);
+		journal_note(&run->journal, "dry run: agent publish %s pushes exactly this",
+			     run->dir.id);
 	}
 	if (result == 0 || result == ERROR_NO)
 		journal_note(&run->journal, "report   agent show %s", run->dir.id);
@@ -508,7 +531,9 @@ int run_go(struct run *run, bool dry, struct error *err)
 
 int cmd_run(struct options *options, struct error *err)
 {
-	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+	struct run run = {.key_fd = -1,
+			  .dir = {.fd = -1, .lock_fd = -1},
+			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
 	int result = begin_new(&run, options, err);
 
@@ -537,20 +562,25 @@ static int find_green(const struct run *run)
 
 static int go_on(struct options *options, bool publish, struct error *err)
 {
-	struct run run = {.key_fd = -1, .dir = {.fd = -1, .lock_fd = -1}, .sup = {.signal_fd = -1},
+	struct run run = {.key_fd = -1,
+			  .dir = {.fd = -1, .lock_fd = -1},
+			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
 	char *state AUTO_FREE = rundir_state_dir(err);
 	int result;
 
 	if (options->word_count > 1)
-		return error_set(err, ERROR_USAGE, "agent %s takes one run", options->command->name);
+		return error_set(err, ERROR_USAGE, "agent %s takes one run",
+				 options->command->name);
 	if (!state)
 		return err->kind;
-	result = rundir_open(state, options->word_count ? options->words[0] : NULL, true, &run.dir, err);
+	result = rundir_open(state, options->word_count ? options->words[0] : NULL, true,
+			     &run.dir, err);
 	if (result == 0)
 		result = run_open(&run, options, err);
 	if (result == 0 && publish && !find_green(&run)) {
-		result = error_set(err, ERROR_NO, "run %s has no green verdict: nothing may be published",
+		result = error_set(err, ERROR_NO,
+				   "run %s has no green verdict: nothing may be published",
 				   run.dir.id);
 		error_next(err, "agent resume %s goes on with it", run.dir.id);
 	}

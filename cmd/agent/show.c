@@ -52,7 +52,8 @@ static void file(struct strbuf *out, const struct rundir *dir, const char *name,
 static void show_request(struct strbuf *out, const struct rundir *dir)
 {
 	struct error ignored = {0};
-	struct json *request AUTO_JSON = rundir_read(dir, "request.json", "request", BASE_MAX, &ignored);
+	struct json *request AUTO_JSON =
+	    rundir_read(dir, "request.json", "request", BASE_MAX, &ignored);
 	struct json *base AUTO_JSON = rundir_read(dir, "base.json", "base", BASE_MAX, &ignored);
 	const struct json *issue = js_get(request, "issue");
 
@@ -70,7 +71,8 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 {
 	char *changes_name AUTO_FREE = round_file(round, "changes.json");
 	char *verdict_name AUTO_FREE = round_file(round, "verdict.json");
-	char *patch AUTO_FREE = round_file(round, "patch.diff"), *log AUTO_FREE = round_file(round, "log");
+	char *patch AUTO_FREE = round_file(round, "patch.diff"),
+		    *log AUTO_FREE = round_file(round, "log");
 	struct error ignored = {0};
 	struct json *changes AUTO_JSON =
 	    rundir_read(dir, changes_name, "changes", CHANGES_MAX, &ignored);
@@ -82,15 +84,17 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 	line(out, "model", js_str(changes, "model", "not finished"));
 	if (changes) {
 		line(out, "title", js_str(changes, "title", ""));
-		strbuf_addf(out, "%-9s %lld in, %lld out\n", "tokens", js_int(usage, "input", 0),
-			    js_int(usage, "output", 0));
+		strbuf_addf(out, "%-9s %lld in, %lld out\n", "tokens",
+			    js_int(usage, "input", 0), js_int(usage, "output", 0));
 	}
 	file(out, dir, patch, 1 << 20);
 	if (!verdict) {
-		line(out, "verdict", rundir_has(dir, patch) ? "not tested" : "no change was tested");
+		line(out, "verdict",
+		     rundir_has(dir, patch) ? "not tested" : "no change was tested");
 		return;
 	}
-	strbuf_addf(out, "%-9s %s: %s\n", "verdict", js_bool(verdict, "green", false) ? "green" : "red",
+	strbuf_addf(out, "%-9s %s: %s\n", "verdict",
+		    js_bool(verdict, "green", false) ? "green" : "red",
 		    js_str(verdict, "text", "?"));
 	line(out, "tree", js_str(verdict, "tree", "?"));
 	strbuf_addf(out, "%-9s work tree by %s, limits by %s, uid %s\n", "jail",
@@ -105,7 +109,8 @@ static void show_end(struct strbuf *out, const struct rundir *dir)
 	struct error ignored = {0};
 	struct json *receipt AUTO_JSON =
 	    rundir_read(dir, "publish/receipt.json", "receipt", VERDICT_MAX, &ignored);
-	struct json *report AUTO_JSON = rundir_read(dir, "report.json", "report", BASE_MAX, &ignored);
+	struct json *report AUTO_JSON =
+	    rundir_read(dir, "report.json", "report", BASE_MAX, &ignored);
 
 	strbuf_addc(out, '\n');
 	if (receipt) {
@@ -113,15 +118,18 @@ static void show_end(struct strbuf *out, const struct rundir *dir)
 		line(out, "to", js_str(receipt, "url", "?"));
 		line(out, "commit", js_str(receipt, "commit", "?"));
 	}
-	line(out, "outcome", js_str(report, "outcome", "stopped without an end (killed, or under way)"));
+	line(out, "outcome",
+	     js_str(report, "outcome", "stopped without an end (killed, or under way)"));
 	if (js_str(report, "message", NULL))
 		line(out, "why", js_str(report, "message", ""));
 	if (js_str(report, "next", "")[0])
 		line(out, "next", js_str(report, "next", ""));
 	if (report)
-		strbuf_addf(out, "%-9s %lld tokens in, %lld out%s\n", "cost",
-			    js_int(report, "input_tokens", 0), js_int(report, "output_tokens", 0),
-			    js_int(report, "unsettled_tokens", 0) ? ", and calls whose end is not known" : "");
+		strbuf_addf(
+		    out, "%-9s %lld tokens in, %lld out%s\n", "cost",
+		    js_int(report, "input_tokens", 0), js_int(report, "output_tokens", 0),
+		    js_int(report, "unsettled_tokens", 0) ? ", and calls whose end is not known"
+							  : "");
 }
 
 static int list(const char *state)
@@ -137,11 +145,13 @@ static int list(const char *state)
 		if (rundir_open(state, ids[i], false, &dir, &ignored) == 0) {
 			const char *text;
 
-			request = rundir_read(&dir, "request.json", "request", BASE_MAX, &ignored);
+			request =
+			    rundir_read(&dir, "request.json", "request", BASE_MAX, &ignored);
 			report = rundir_read(&dir, "report.json", "report", BASE_MAX, &ignored);
 			text = js_str(js_get(request, "issue"), "title", "?");
 			text_escape(title, sizeof(title), text, strlen(text));
-			printf("%s  %-9s  %s\n", ids[i], js_str(report, "outcome", "no end"), title);
+			printf("%s  %-9s  %s\n", ids[i], js_str(report, "outcome", "no end"),
+			       title);
 		}
 		rundir_release(&dir);
 	}
@@ -161,7 +171,8 @@ int cmd_show(struct options *options, struct error *err)
 		return err->kind;
 	if (!options->word_count && !options->json)
 		return list(state);
-	if (rundir_open(state, options->word_count ? options->words[0] : NULL, false, &dir, err)) {
+	if (rundir_open(state, options->word_count ? options->words[0] : NULL, false, &dir,
+			err)) {
 		rundir_release(&dir);
 		return err->kind;
 	}

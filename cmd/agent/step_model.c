@@ -1,4 +1,5 @@
-/* The model step: agent-dial and agent-model side by side, the budget in between, the conversation kept. */
+/* The model step: agent-dial and agent-model side by side, the budget in between, the
+ * conversation kept. */
 #include "agent.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define RESPONSE_MAX (32 << 20)
 #define USAGE_MAX (1LL << 40) /* tokens of one call: past that a provider talks nonsense */
 
-/* ---- budget ------------------------------------------------------------------------------------------- */
+/* ---- budget ---- */
 
 static struct json *on_model_event(void *arg, const char *event, struct json *fields)
 {
@@ -32,11 +33,11 @@ static struct json *on_model_event(void *arg, const char *event, struct json *fi
 	if (strcmp(event, "reserve") == 0) {
 		struct json *answer = js_object_new();
 		long long tokens = js_int(fields, "tokens", -1);
-		bool granted = tokens > 0 &&
-			       ledger_reserve(run->ledger, run->dir.id, tokens,
-					      config_number(run->config, "budget.runTokens"),
-					      config_number(run->config, "budget.dayTokens"),
-					      &run->reservation, &err) == 0;
+		bool granted =
+		    tokens > 0 && ledger_reserve(run->ledger, run->dir.id, tokens,
+						 config_number(run->config, "budget.runTokens"),
+						 config_number(run->config, "budget.dayTokens"),
+						 &run->reservation, &err) == 0;
 
 		js_set_bool(answer, "granted", granted);
 		if (!granted) {
@@ -46,15 +47,18 @@ static struct json *on_model_event(void *arg, const char *event, struct json *fi
 		return answer;
 	}
 	if (strcmp(event, "usage") == 0) {
-		long long fresh = js_int(fields, "input", 0), read = js_int(fields, "cache_read", 0);
-		long long written = js_int(fields, "cache_write", 0), output = js_int(fields, "output", 0);
+		long long fresh = js_int(fields, "input", 0),
+			  read = js_int(fields, "cache_read", 0);
+		long long written = js_int(fields, "cache_write", 0),
+			  output = js_int(fields, "output", 0);
 		bool sane = fresh >= 0 && read >= 0 && written >= 0 && output >= 0 &&
 			    fresh < USAGE_MAX && read < USAGE_MAX && written < USAGE_MAX &&
 			    output < USAGE_MAX;
 
 		/* Usage that makes no sense leaves the reservation counted in full. */
 		if (run->reservation && sane &&
-		    ledger_settle(run->ledger, run->reservation, fresh + read + written, output, &err))
+		    ledger_settle(run->ledger, run->reservation, fresh + read + written, output,
+				  &err))
 			journal_note(&run->journal, "note: %s", err.message);
 		run->reservation = 0;
 		journal_event(&run->journal, "usage", js_copy(fields));
@@ -62,12 +66,13 @@ static struct json *on_model_event(void *arg, const char *event, struct json *fi
 	return NULL;
 }
 
-/* ---- provider -------------------------------------------------------------------------------------------- */
+/* ---- provider ---- */
 
 static const char *default_ca(void)
 {
 	static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt",
-					    "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"};
+					    "/etc/pki/tls/certs/ca-bundle.crt",
+					    "/etc/ssl/cert.pem"};
 	const char *named = getenv("SSL_CERT_FILE");
 
 	if (named && named[0] == '/')
@@ -86,7 +91,8 @@ static int make_provider(const struct run *run, struct json *provider, struct ur
 	char *kind AUTO_FREE = mem_strndup(model, (size_t)(colon - model));
 
 	js_set_str(provider, "kind", kind);
-	if (strcmp(kind, "replay") == 0) { /* its name is enough for a record that others read */
+	if (strcmp(kind, "replay") ==
+	    0) { /* its name is enough for a record that others read */
 		const char *slash = strrchr(colon, '/');
 
 		js_set_str(provider, "model", slash ? slash + 1 : colon + 1);
@@ -125,7 +131,8 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 	js_set_str(job, "title", js_str(js_get(run->request, "issue"), "title", ""));
 	js_set_str(job, "test_command", config_get(run->config, "test.command"));
 	js_set_str(job, "feedback", feedback);
-	js_set_int(limits, "max_output_tokens", config_number(run->config, "model.maxOutputTokens"));
+	js_set_int(limits, "max_output_tokens",
+		   config_number(run->config, "model.maxOutputTokens"));
 	js_set_int(limits, "idle_ms", config_number(run->config, "model.idleTimeout") * 1000);
 	js_set_int(limits, "call_ms", config_number(run->config, "model.callTimeout") * 1000);
 	js_set_int(limits, "turns", config_number(run->config, "model.turns"));
@@ -137,8 +144,8 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 }
 
 /* Starts agent-dial for one host:port; *net_fd is the stage's end. */
-int step_dial(struct run *run, struct supervised *dial, const char *host, int port, bool private_ok,
-	      int *net_fd, struct error *err)
+int step_dial(struct run *run, struct supervised *dial, const char *host, int port,
+	      bool private_ok, int *net_fd, struct error *err)
 {
 	struct json *job AUTO_JSON = js_object_new();
 	int pair[2], result;
@@ -158,7 +165,7 @@ int step_dial(struct run *run, struct supervised *dial, const char *host, int po
 	return result;
 }
 
-/* ---- conversation ---------------------------------------------------------------------------------------- */
+/* ---- conversation ---- */
 
 /* This round's conversation.jsonl, begun with the one of the round before. -1 with err. */
 static int open_talk(struct run *run, int round, struct error *err)
@@ -194,8 +201,8 @@ static void close_files(struct model_files *files)
 	fd_close_ptr(&files->net);
 }
 
-static int open_files(struct run *run, int round, const char *out_name, struct model_files *files,
-		      struct error *err)
+static int open_files(struct run *run, int round, const char *out_name,
+		      struct model_files *files, struct error *err)
 {
 	const char *model = config_get(run->config, "model.name");
 	char *before AUTO_FREE = round_file(round - 1, "changes.json");
@@ -227,8 +234,12 @@ static int run_model(struct run *run, const struct json *job, const struct model
 	struct spawn_fd fds[8];
 	const struct {
 		int number, fd;
-	} have[] = {{FD_OUT, files->out},         {FD_ISSUE, files->issue}, {FD_TALK, files->talk},
-		    {FD_CHANGES, files->changes}, {FD_REPLAY, files->replay}, {FD_NET, files->net},
+	} have[] = {{FD_OUT, files->out},
+		    {FD_ISSUE, files->issue},
+		    {FD_TALK, files->talk},
+		    {FD_CHANGES, files->changes},
+		    {FD_REPLAY, files->replay},
+		    {FD_NET, files->net},
 		    {FD_SECRET, files->replay < 0 ? run->key_fd : -1}};
 	size_t count = 0;
 	int result;
@@ -237,8 +248,8 @@ static int run_model(struct run *run, const struct json *job, const struct model
 		if (have[i].fd >= 0)
 			fds[count++] = (struct spawn_fd){have[i].number, have[i].fd};
 	run->reservation = 0;
-	result = supervise_start(&run->sup, &stage, STAGE_MODEL, job, fds, count, 0, on_model_event, run,
-				 err);
+	result = supervise_start(&run->sup, &stage, STAGE_MODEL, job, fds, count, 0,
+				 on_model_event, run, err);
 	if (result == 0)
 		result = supervise_wait(&run->sup, &stage, err);
 	supervise_end(&run->sup, &stage);
@@ -277,10 +288,11 @@ int step_model(struct run *run, int round, const char *feedback, struct error *e
 	journal_stage(&run->journal, "model", js_str(provider, "model", ""));
 	result = open_files(run, round, name, &files, err);
 	if (result == 0 && url.host[0])
-		result = step_dial(run, &dial, url.host, url.port,
-				   url_is_loopback(url.host) ||
-				       strcmp(config_get(run->config, "model.private"), "yes") == 0,
-				   &files.net, err);
+		result =
+		    step_dial(run, &dial, url.host, url.port,
+			      url_is_loopback(url.host) ||
+				  strcmp(config_get(run->config, "model.private"), "yes") == 0,
+			      &files.net, err);
 	job = model_job(run, round, feedback, provider);
 	if (result == 0)
 		result = run_model(run, job, &files, err);
@@ -293,7 +305,7 @@ int step_model(struct run *run, int round, const char *feedback, struct error *e
 	return result;
 }
 
-/* ---- feedback ---------------------------------------------------------------------------------------------- */
+/* ---- feedback ---- */
 
 char *step_feedback(struct run *run, int round)
 {
@@ -309,7 +321,8 @@ char *step_feedback(struct run *run, int round)
 	strbuf_init(&text, STRBUF_MAX);
 	fd_read_file(run->dir.fd, log_name, &log, &ignored);
 	strbuf_addf(&text, "Test command: %s\nVerdict: red, %s.\n",
-		    config_get(run->config, "test.command"), js_str(verdict, "text", "unknown"));
+		    config_get(run->config, "test.command"),
+		    js_str(verdict, "text", "unknown"));
 	from = log.len > FEEDBACK_MAX ? log.len - FEEDBACK_MAX : 0;
 	strbuf_addf(&text, "Output%s:\n", from ? " (its end)" : "");
 	text_escape_lines(&text, log.data + from, log.len - from);

@@ -1,5 +1,5 @@
-/* The publish step: for a local remote git receive-pack outside of any stage, for others agent-dial; then
- * agent-publish, the only process that holds the push credential. */
+/* The publish step: for a local remote git receive-pack outside of any stage, for others
+ * agent-dial; then agent-publish, the only process that holds the push credential. */
 #include "agent.h"
 
 #include <errno.h>
@@ -39,20 +39,24 @@ static void close_files(struct publish_files *files)
 	fd_close_ptr(&files->remote);
 }
 
-/* ---- the remote ------------------------------------------------------------------------------------------ */
+/* ---- the remote ---- */
 
 static int add_known_hosts(const struct run *run, struct json *remote, struct error *err)
 {
-	const char *named = config_get(run->config, "publish.knownHosts"), *home = getenv("HOME");
-	char *path AUTO_FREE = named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
+	const char *named = config_get(run->config, "publish.knownHosts"),
+		   *home = getenv("HOME");
+	char *path AUTO_FREE =
+	    named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
 
 	strbuf_init(&text, KNOWN_HOSTS_MAX);
 	if (fd < 0 || fd_read_all(fd, &text) < 0) {
 		error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
-		return error_next(err, "connect once with ssh and check the host's key, or name the file with "
-				       "publish.knownHosts");
+		return error_next(
+		    err,
+		    "connect once with ssh and check the host's key, or name the file with "
+		    "publish.knownHosts");
 	}
 	js_set_strn(remote, "known_hosts", text.data, text.len);
 	return 0;
@@ -66,7 +70,8 @@ static int open_credential(const struct run *run, const char *kind, int *fd, str
 
 	if (!source) {
 		error_set(err, ERROR_USAGE, "no credential for %s", run->remote_url);
-		return error_next(err, "set %s to env:NAME, file:PATH, credential:NAME or command:ARGV", key);
+		return error_next(
+		    err, "set %s to env:NAME, file:PATH, credential:NAME or command:ARGV", key);
 	}
 	if (strncmp(source, "env:", 4) == 0)
 		secret_adopt_env(environ, source + 4);
@@ -74,7 +79,8 @@ static int open_credential(const struct run *run, const char *kind, int *fd, str
 	return *fd < 0 ? error_wrap(err, "%s", key) : 0;
 }
 
-/* Its hooks run in a normal environment without any descriptor of ours, as the repository's owner. */
+/* Its hooks run in a normal environment without any descriptor of ours, as the repository's
+ * owner. */
 static int start_receive_pack(struct run *run, struct supervised *receive, int *remote_fd,
 			      struct error *err)
 {
@@ -82,7 +88,8 @@ static int start_receive_pack(struct run *run, struct supervised *receive, int *
 	const char *argv[] = {"/usr/bin/git", "receive-pack", path, NULL};
 	const char *user = getenv("USER"), *real_home = getenv("HOME");
 	char *home AUTO_FREE = NULL, *name AUTO_FREE = NULL;
-	const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL, NULL};
+	const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL,
+			     NULL};
 	int pair[2], null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), result;
 	struct child child;
 	struct stat st;
@@ -105,15 +112,16 @@ static int start_receive_pack(struct run *run, struct supervised *receive, int *
 	close(pair[1]);
 	*remote_fd = pair[0];
 	if (result == 0)
-		supervise_adopt(&run->sup, receive, "git receive-pack",
-				&child, (unsigned)config_number(run->config, "publish.timeout") + 30);
+		supervise_adopt(&run->sup, receive, "git receive-pack", &child,
+				(unsigned)config_number(run->config, "publish.timeout") + 30);
 	return result;
 }
 
 static int open_way(struct run *run, struct publish_files *files, struct supervised *dial,
 		    struct supervised *receive, struct error *err)
 {
-	const char *kind = js_str(run->remote, "kind", ""), *host = js_str(run->remote, "host", "");
+	const char *kind = js_str(run->remote, "kind", ""),
+		   *host = js_str(run->remote, "host", "");
 	const char *ca = config_get(run->config, "publish.ca");
 
 	if (strcmp(kind, "local") == 0)
@@ -137,10 +145,10 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 			 &files->net, err);
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------------ */
+/* ---- the job ---- */
 
-static struct json *publish_job(struct run *run, int round, const char *scratch, const char *objects,
-				struct error *err)
+static struct json *publish_job(struct run *run, int round, const char *scratch,
+				const char *objects, struct error *err)
 {
 	char *tree_name AUTO_FREE = round_file(round, "tree.json");
 	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, err);
@@ -151,7 +159,8 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 
 	js_set(job, "paths", paths);
 	js_set(job, "author", author);
-	receipts = programs && tree ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
+	receipts =
+	    programs && tree ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
 	if (!receipts)
 		return NULL;
 	js_unset(paths, "workdir");
@@ -185,22 +194,24 @@ static struct json *on_publish_event(void *arg, const char *event, struct json *
 	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
 
 	if (strcmp(event, "commit") == 0 && strspn(oid, "0123456789abcdef") == 40 && !oid[40]) {
-		if (ledger_add_receipt(run->ledger, run->dir.id, run->remote_url, ref, oid, &err))
+		if (ledger_add_receipt(run->ledger, run->dir.id, run->remote_url, ref, oid,
+				       &err))
 			journal_note(&run->journal, "note: %s", err.message);
 		journal_event(&run->journal, "commit", js_copy(fields));
 	}
 	return answer;
 }
 
-static int run_publish(struct run *run, const struct json *job, const struct publish_files *files,
-		       struct error *err)
+static int run_publish(struct run *run, const struct json *job,
+		       const struct publish_files *files, struct error *err)
 {
 	struct supervised stage = {0};
 	struct spawn_fd fds[8];
 	const struct {
 		int number, fd;
-	} have[] = {{FD_TREE, files->tree},     {FD_VERDICT, files->verdict}, {FD_OUT, files->out},
-		    {FD_LOG, files->log},       {FD_SECRET, files->secret},   {FD_NET, files->net},
+	} have[] = {{FD_TREE, files->tree},	{FD_VERDICT, files->verdict},
+		    {FD_OUT, files->out},	{FD_LOG, files->log},
+		    {FD_SECRET, files->secret}, {FD_NET, files->net},
 		    {FD_REMOTE, files->remote}};
 	size_t count = 0;
 	int result;
@@ -217,7 +228,7 @@ static int run_publish(struct run *run, const struct json *job, const struct pub
 	return result;
 }
 
-/* ---- what people see ------------------------------------------------------------------------------------------ */
+/* ---- what people see ---- */
 
 /* Server text as the server said it, escaped, each line marked as git does. */
 static void show_server(struct run *run, const char *text)
@@ -245,14 +256,16 @@ static int tell(struct run *run, struct error *err)
 	return 0;
 }
 
-static int open_files(struct run *run, int round, struct publish_files *files, struct error *err)
+static int open_files(struct run *run, int round, struct publish_files *files,
+		      struct error *err)
 {
 	char *tree AUTO_FREE = round_file(round, "tree.json");
 	char *verdict AUTO_FREE = round_file(round, "verdict.json");
 
 	files->tree = rundir_file(&run->dir, tree, err);
 	files->verdict = files->tree < 0 ? -1 : rundir_file(&run->dir, verdict, err);
-	files->out = files->verdict < 0 ? -1 : rundir_part(&run->dir, "publish/receipt.json", err);
+	files->out =
+	    files->verdict < 0 ? -1 : rundir_part(&run->dir, "publish/receipt.json", err);
 	files->log = files->out < 0 ? -1 : rundir_part(&run->dir, "publish/log", err);
 	return files->log < 0 ? err->kind : 0;
 }
@@ -270,7 +283,8 @@ int step_publish(struct run *run, int round, struct error *err)
 		return 0;
 	journal_stage(&run->journal, "publish", run->remote_url);
 	dir = rundir_subdir(&run->dir, "publish", err);
-	fd_remove_tree(run->dir.fd, "publish/scratch"); /* of an attempt that did not end well */
+	fd_remove_tree(run->dir.fd,
+		       "publish/scratch"); /* of an attempt that did not end well */
 	scratch = dir ? rundir_subdir(&run->dir, "publish/scratch", err) : NULL;
 	objects = scratch ? rundir_subdir(&run->dir, "objects", err) : NULL;
 	if (!objects || rundir_give(scratch, STAGE_UID_BASE + STAGE_PUBLISH, err) ||
@@ -285,15 +299,19 @@ int step_publish(struct run *run, int round, struct error *err)
 	}
 	close_files(&files);
 	if (receive.name && result != ERROR_INTERRUPTED)
-		supervise_wait(&run->sup, &receive, &ignored); /* its last hooks; it has a deadline */
+		supervise_wait(&run->sup, &receive,
+			       &ignored); /* its last hooks; it has a deadline */
 	supervise_end(&run->sup, &dial);
 	supervise_end(&run->sup, &receive);
 	fd_remove_tree(run->dir.fd, "publish/scratch");
 	rundir_accept(&run->dir, "publish/log", (size_t)1 << 24, true, &ignored);
 	if (result == 0)
-		result = rundir_accept(&run->dir, "publish/receipt.json", VERDICT_MAX, false, err);
+		result =
+		    rundir_accept(&run->dir, "publish/receipt.json", VERDICT_MAX, false, err);
 	if (result == ERROR_NO && !err->next[0])
-		error_next(err, "nothing is lost: agent resume %s pushes again without calling the model",
-			   run->dir.id);
+		error_next(
+		    err,
+		    "nothing is lost: agent resume %s pushes again without calling the model",
+		    run->dir.id);
 	return result ? result : tell(run, err);
 }

@@ -1,4 +1,5 @@
-/* The test step: agent-test lays the tree out and starts the jail, whose exit facts come straight here. */
+/* The test step: agent-test lays the tree out and starts the jail, whose exit facts come
+ * straight here. */
 #include "agent.h"
 
 #include <errno.h>
@@ -16,8 +17,8 @@
 
 #define LAYOUT_SLACK_S 600 /* the first layout of a large repository writes all its files */
 
-/* Started by root, agent-test has a uid of its own, which makes and keeps the base layers. When this
- * does not work, agent-test says what it cannot write. */
+/* Started by root, agent-test has a uid of its own, which makes and keeps the base layers. When
+ * this does not work, agent-test says what it cannot write. */
 static void give_base_layers(const char *store)
 {
 	char *base AUTO_FREE = mem_printf("%s/base", store);
@@ -64,7 +65,8 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 		      struct error *err)
 {
 	char *tree AUTO_FREE = round_file(round, "tree.json");
-	char *layout AUTO_FREE = round_file(round, "layout.json"), *log AUTO_FREE = round_file(round, "log");
+	char *layout AUTO_FREE = round_file(round, "layout.json"),
+		     *log AUTO_FREE = round_file(round, "log");
 	struct jail_spec spec;
 	int result;
 
@@ -76,7 +78,8 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 	if (pipe2(files->facts, O_CLOEXEC) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "pipe");
 	jail_spec_init(&spec);
-	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, NULL, &spec, err);
+	result =
+	    jailplan_test(run->config, run->dir.state, scratch, run->recipe, NULL, &spec, err);
 	if (result == 0)
 		files->spec = jailplan_memfd(&spec, err);
 	jail_spec_release(&spec);
@@ -87,12 +90,14 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 		    struct jail_facts *facts, struct error *err)
 {
 	struct supervised stage = {0};
-	struct spawn_fd fds[] = {{FD_TREE, files->tree},   {FD_OUT, files->out},
-				 {FD_LOG, files->log},     {FD_SPEC, files->spec},
+	struct spawn_fd fds[] = {{FD_TREE, files->tree},
+				 {FD_OUT, files->out},
+				 {FD_LOG, files->log},
+				 {FD_SPEC, files->spec},
 				 {FD_FACTS, files->facts[1]}};
 	unsigned wall_s = (unsigned)config_number(run->config, "test.timeout") + LAYOUT_SLACK_S;
-	int result = supervise_start(&run->sup, &stage, STAGE_TEST, job, fds, ARRAY_LEN(fds), wall_s, NULL,
-				     NULL, err);
+	int result = supervise_start(&run->sup, &stage, STAGE_TEST, job, fds, ARRAY_LEN(fds),
+				     wall_s, NULL, NULL, err);
 
 	close(files->facts[1]);
 	files->facts[1] = -1;
@@ -113,11 +118,12 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 	return jailplan_read_facts(&run->sup, files->facts[0], facts, err);
 }
 
-static int keep_verdict(struct run *run, int round, const char *tree, const struct jail_facts *facts,
-			bool *green, struct error *err)
+static int keep_verdict(struct run *run, int round, const char *tree,
+			const struct jail_facts *facts, bool *green, struct error *err)
 {
 	char *layout_name AUTO_FREE = round_file(round, "layout.json");
-	char *log AUTO_FREE = round_file(round, "log"), *name AUTO_FREE = round_file(round, "verdict.json");
+	char *log AUTO_FREE = round_file(round, "log"),
+		  *name AUTO_FREE = round_file(round, "verdict.json");
 	struct json *layout AUTO_JSON = NULL, *verdict AUTO_JSON = NULL;
 
 	if (rundir_accept(&run->dir, layout_name, VERDICT_MAX, false, err) ||
@@ -155,7 +161,8 @@ static void show_tail(struct run *run, int round)
 	while (*at) {
 		size_t len = strcspn(at, "\n");
 
-		journal_note(&run->journal, "           | %.*s", (int)(len > 160 ? 160 : len), at);
+		journal_note(&run->journal, "           | %.*s", (int)(len > 160 ? 160 : len),
+			     at);
 		at += len + (at[len] ? 1 : 0);
 	}
 }
@@ -163,8 +170,10 @@ static void show_tail(struct run *run, int round)
 int step_test(struct run *run, int round, bool *green, struct error *err)
 {
 	char *verdict_name AUTO_FREE = round_file(round, "verdict.json");
-	char *tree_name AUTO_FREE = round_file(round, "tree.json"), *scratch_name AUTO_FREE = NULL;
-	char *scratch AUTO_FREE = NULL, *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
+	char *tree_name AUTO_FREE = round_file(round, "tree.json"),
+			*scratch_name AUTO_FREE = NULL;
+	char *scratch AUTO_FREE = NULL,
+		      *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
 	struct json *verdict AUTO_JSON = NULL, *tree AUTO_JSON = NULL, *job AUTO_JSON = NULL;
 	struct test_files files = {-1, -1, -1, -1, {-1, -1}};
 	struct jail_facts facts = {0};

@@ -1,4 +1,5 @@
-/* Steps before and between the model: the base, the state of the work tree, the jail's preflight, the edits. */
+/* Steps before and between the model: the base, the state of the work tree, the jail's
+ * preflight, the edits. */
 #include "agent.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "pipeline/fds.h"
 #include "sandbox/jail_spec.h"
 
-/* ---- base ---------------------------------------------------------------------------------------- */
+/* ---- base ---- */
 
 static int load_base(struct run *run, struct error *err)
 {
@@ -26,7 +27,8 @@ static int load_base(struct run *run, struct error *err)
 		return err->kind;
 	config = js_str(run->base, "config", NULL);
 	file = mem_printf("%.12s:.agent/config", run_base(run, "commit"));
-	if (config && config_add_text(run->config, CONFIG_REPOSITORY, file, config, strlen(config), err))
+	if (config &&
+	    config_add_text(run->config, CONFIG_REPOSITORY, file, config, strlen(config), err))
 		return err->kind;
 	return 0;
 }
@@ -70,7 +72,7 @@ int step_base(struct run *run, struct error *err)
 	return 0;
 }
 
-/* ---- uncommitted changes: told when known ---------------------------------------------------------- */
+/* ---- uncommitted changes: told when known ---- */
 
 void step_status_begin(struct run *run)
 {
@@ -96,20 +98,23 @@ void step_status_end(struct run *run)
 
 		if (js_bool(run->status.result, "dirty", false))
 			journal_note(&run->journal,
-				     "note: the work tree has uncommitted changes (%lld file%s): they are "
+				     "note: the work tree has uncommitted changes (%lld "
+				     "file%s): they are "
 				     "neither used nor touched",
 				     changed, changed == 1 ? "" : "s");
 	} else if (err.kind != ERROR_INTERRUPTED) {
-		journal_note(&run->journal, "note: whether the work tree has uncommitted changes is not "
-					    "known: %s",
+		journal_note(&run->journal,
+			     "note: whether the work tree has uncommitted changes is not "
+			     "known: %s",
 			     err.message);
 	}
 	supervise_end(&run->sup, &run->status);
 }
 
-/* ---- preflight: is there a jail, and the command in it, before the model is paid for ---------------- */
+/* ---- preflight: is there a jail, and the command in it, before the model is paid for ---- */
 
-/* Whether PATH leads into the work tree or HOME: the command may come with the tree or its dependencies. */
+/* Whether PATH leads into the work tree or HOME: the command may come with the tree or its
+ * dependencies. */
 static bool command_in_tree(const struct config *config)
 {
 	const char *pair;
@@ -122,7 +127,8 @@ static bool command_in_tree(const struct config *config)
 
 int step_preflight(struct run *run, struct error *err)
 {
-	/* Exit status 2 when the command is no shell syntax, 1 when its first word is nowhere. */
+	/* Exit status 2 when the command is no shell syntax, 1 when its first word is nowhere.
+	 */
 	const char *command = config_get(run->config, "test.command");
 	size_t len = strcspn(command, " \t\n;|&<>()");
 	char *word AUTO_FREE = mem_strndup(command, len);
@@ -139,11 +145,13 @@ int step_preflight(struct run *run, struct error *err)
 		argv[2] = check;
 	if (command_in_tree(run->config))
 		argv[2] = check;
-	result = jailplan_try(&run->sup, run->config, run->dir.state, run->recipe, argv, &facts, err);
+	result = jailplan_try(&run->sup, run->config, run->dir.state, run->recipe, argv, &facts,
+			      err);
 	if (result == 0)
 		result = jailplan_judge(&facts, "/bin/sh", err);
 	if (result == 0 && facts.outcome == JAIL_EXITED && facts.value == 2) {
-		result = error_set(err, ERROR_USAGE, "test command %s: a shell cannot make sense of it", command);
+		result = error_set(err, ERROR_USAGE,
+				   "test command %s: a shell cannot make sense of it", command);
 		error_next(err, "look for a quote or bracket that is not closed");
 	} else if (result == 0 && facts.outcome == JAIL_EXITED && facts.value != 0) {
 		facts.outcome = JAIL_NOT_RUN;
@@ -152,12 +160,13 @@ int step_preflight(struct run *run, struct error *err)
 		result = jailplan_judge(&facts, word, err);
 	}
 	if (result == 0 && strcmp(facts.limits, "degraded") == 0)
-		journal_note(&run->journal, "note: no cgroup can be had here: the jail has no memory and "
-					    "process caps (jail.limits = degraded-ok)");
+		journal_note(&run->journal,
+			     "note: no cgroup can be had here: the jail has no memory and "
+			     "process caps (jail.limits = degraded-ok)");
 	return result;
 }
 
-/* ---- edit: the model's changes become a tree ------------------------------------------------------------ */
+/* ---- edit: the model's changes become a tree ---- */
 
 static int run_edit(struct run *run, const char *changes_name, const char *tree_name,
 		    const char *patch_name, const struct json *job, struct error *err)
@@ -171,8 +180,8 @@ static int run_edit(struct run *run, const char *changes_name, const char *tree_
 
 	if (patch < 0)
 		return err->kind;
-	result = supervise_start(&run->sup, &stage, STAGE_EDIT, job, fds, ARRAY_LEN(fds), 0, NULL, NULL,
-				 err);
+	result = supervise_start(&run->sup, &stage, STAGE_EDIT, job, fds, ARRAY_LEN(fds), 0,
+				 NULL, NULL, err);
 	if (result == 0)
 		result = supervise_wait(&run->sup, &stage, err);
 	supervise_end(&run->sup, &stage);
@@ -188,7 +197,8 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	const struct json *issue = js_get(run->request, "issue");
 	char *id AUTO_FREE = mem_printf("Agent-Run: %s", run->dir.id);
 	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
-	char *test AUTO_FREE = mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
+	char *test AUTO_FREE =
+	    mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
 	char *about AUTO_FREE = mem_printf("Issue: %s", js_str(issue, "source", ""));
 
 	js_set_str(paths, "objects", objects);
@@ -212,12 +222,14 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 static void tell_edit(struct run *run, const char *tree_name)
 {
 	struct error ignored = {0};
-	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, &ignored);
+	struct json *tree AUTO_JSON =
+	    rundir_read(&run->dir, tree_name, "tree", TREE_MAX, &ignored);
 	const struct json *stat = js_get(tree, "stat");
 	long long files = js_int(stat, "files", 0);
 
-	journal_done(&run->journal, "%lld file%s, +%lld -%lld, tree %.12s", files, files == 1 ? "" : "s",
-		     js_int(stat, "added", 0), js_int(stat, "removed", 0), js_str(tree, "tree", ""));
+	journal_done(&run->journal, "%lld file%s, +%lld -%lld, tree %.12s", files,
+		     files == 1 ? "" : "s", js_int(stat, "added", 0),
+		     js_int(stat, "removed", 0), js_str(tree, "tree", ""));
 }
 
 int step_edit(struct run *run, int round, struct error *err)

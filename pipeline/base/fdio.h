@@ -19,16 +19,16 @@ int fd_steal(int *fd);
 /* Writes all bytes (retries on EINTR and short writes). 0, or -1 with errno. */
 int fd_write_all(int fd, const void *data, size_t len);
 
-/* Reads to the end of file into buf, which must be initialised; -1 with errno on a read error, -1
- * with EFBIG when more than buf->max bytes came. */
+/* Reads to the end of file into buf, which must be initialised; -1 with errno on a read error,
+ * -1 with EFBIG when more than buf->max bytes came. */
 int fd_read_all(int fd, struct strbuf *buf);
 
 /* As fd_read_all, from offset 0 by pread: the descriptor's position is left alone. */
 int fd_pread_all(int fd, struct strbuf *buf);
 
 /*
- * openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS and O_CLOEXEC. path
- * is relative to dirfd. Returns a descriptor, or -1 with errno.
+ * openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS and O_CLOEXEC.
+ * path is relative to dirfd. Returns a descriptor, or -1 with errno.
  */
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 
@@ -36,21 +36,21 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
  * close-on-exec; the caller closes. -1 with errno. */
 int fd_memfd_sealed(const char *name, const void *data, size_t len);
 
-/* Writes name in dirfd whole or not at all: temporary name, fsync, rename; mode is final. Parent
- * directory is fsynced too. 0, or an error kind with err set. */
+/* Writes name in dirfd whole or not at all: temporary name, fsync, rename; mode is final.
+ * Parent directory is fsynced too. 0, or an error kind with err set. */
 int fd_replace_file(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
 		    struct error *err);
 
-/* Reads a whole regular file below dirfd (as fd_open_beneath). 0 or an error kind. A missing file
- * is ERROR_USAGE with errno left at ENOENT. */
+/* Reads a whole regular file below dirfd (as fd_open_beneath). 0 or an error kind. A missing
+ * file is ERROR_USAGE with errno left at ENOENT. */
 int fd_read_file(int dirfd, const char *path, struct strbuf *buf, struct error *err);
 
-/* Makes path (absolute or relative to the working directory) and missing parents, mode 0700. 0 or -1
- * with errno. An existing directory is fine. */
+/* Makes path (absolute or relative to the working directory) and missing parents, mode 0700. 0
+ * or -1 with errno. An existing directory is fine. */
 int fd_mkdir_all(const char *path);
 
-/* Removes a tree below dirfd without following links, making directories writable as needed. 0 or
- * -1 with errno of the first failure (it goes on with the rest). A missing name is 0. */
+/* Removes a tree below dirfd without following links, making directories writable as needed. 0
+ * or -1 with errno of the first failure (it goes on with the rest). A missing name is 0. */
 int fd_remove_tree(int dirfd, const char *name);
 
 /* Milliseconds of CLOCK_MONOTONIC. */

@@ -41,7 +41,7 @@ void js_free_ptr(struct json **node)
 }
 
 struct json *js_parse(const char *data, size_t len, size_t max_bytes, const char *what,
-			struct error *err)
+		      struct error *err)
 {
 	json_error_t why;
 	json_t *node;
@@ -66,7 +66,8 @@ struct json *js_read_fd(int fd, size_t max_bytes, const char *what, struct error
 	strbuf_init(&buf, max_bytes);
 	if (fd_pread_all(fd, &buf) < 0) {
 		if (errno == EFBIG)
-			error_set(err, ERROR_USAGE, "%s is larger than %zu bytes", what, max_bytes);
+			error_set(err, ERROR_USAGE, "%s is larger than %zu bytes", what,
+				  max_bytes);
 		else
 			error_errno(err, ERROR_FAILED, errno, "%s cannot be read", what);
 		return NULL;
@@ -257,7 +258,8 @@ bool js_bool(const struct json *object, const char *key, bool fallback)
 	return node && json_is_boolean(real(node)) ? json_is_true(real(node)) : fallback;
 }
 
-int js_need_str(const struct json *object, const char *key, const char **text, struct error *err)
+int js_need_str(const struct json *object, const char *key, const char **text,
+		struct error *err)
 {
 	const char *found = js_text(js_get(object, key));
 
@@ -281,7 +283,8 @@ int js_need_int(const struct json *object, const char *key, long long least, lon
 	return 0;
 }
 
-int js_need_bytes(const struct json *object, const char *key, struct strbuf *buf, struct error *err)
+int js_need_bytes(const struct json *object, const char *key, struct strbuf *buf,
+		  struct error *err)
 {
 	char coded[128];
 	const struct json *plain = js_get(object, key), *base64;
@@ -334,8 +337,9 @@ int js_check_kind(const struct json *object, const char *kind, int version, stru
 	if (!js_is_object(object) || strcmp(js_str(object, "kind", ""), kind) != 0)
 		return error_set(err, ERROR_USAGE, "not a %s artefact", kind);
 	if (js_int(object, "version", -1) != version)
-		return error_set(err, ERROR_USAGE, "%s artefact of version %lld, this program reads %d",
-				 kind, js_int(object, "version", -1), version);
+		return error_set(err, ERROR_USAGE,
+				 "%s artefact of version %lld, this program reads %d", kind,
+				 js_int(object, "version", -1), version);
 	return 0;
 }
 
@@ -343,7 +347,8 @@ const char *js_next(struct json *object, void **iter, struct json **value)
 {
 	if (!js_is_object(object))
 		return NULL;
-	*iter = *iter ? json_object_iter_next(real(object), *iter) : json_object_iter(real(object));
+	*iter =
+	    *iter ? json_object_iter_next(real(object), *iter) : json_object_iter(real(object));
 	if (!*iter)
 		return NULL;
 	*value = (struct json *)json_object_iter_value(*iter);

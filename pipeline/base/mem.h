@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* As calloc, realloc, strdup, strndup of libc, but never return NULL: they abort on no memory. */
+/* As calloc, realloc, strdup, strndup of libc, but never return NULL: they abort on no memory.
+ */
 void *mem_calloc(size_t count, size_t size) __attribute__((returns_nonnull));
 void *mem_realloc(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
 char *mem_strdup(const char *text) __attribute__((returns_nonnull));
@@ -23,7 +24,12 @@ void mem_free_ptr(void *where); /* for AUTO_FREE only: frees *(void **)where */
 #define AUTO_FREE __attribute__((cleanup(mem_free_ptr)))
 
 /* Hands over a pointer that an AUTO_FREE local owns: the local becomes NULL. */
-#define MEM_STEAL(var) __extension__({ __typeof__(var) stolen_ = (var); (var) = NULL; stolen_; })
+#define MEM_STEAL(var)                                                                         \
+	__extension__({                                                                        \
+		__typeof__(var) stolen_ = (var);                                               \
+		(var) = NULL;                                                                  \
+		stolen_;                                                                       \
+	})
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

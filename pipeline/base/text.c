@@ -64,10 +64,10 @@ bool text_is_unsafe(unsigned c)
 	static const struct {
 		unsigned from, to;
 	} unsafe[] = {
-	    {0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},
-	    {0x061c, 0x061c}, {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},
-	    {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0x3164, 0x3164},
-	    {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
+	    {0x00, 0x08},	{0x0b, 0x1f},	  {0x7f, 0x9f},	    {0xad, 0xad},
+	    {0x061c, 0x061c},	{0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},
+	    {0x200b, 0x200f},	{0x2028, 0x202e}, {0x2060, 0x206f}, {0x3164, 0x3164},
+	    {0xfe00, 0xfe0f},	{0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
 	    {0xe0000, 0xe0fff},
 	};
 
@@ -221,7 +221,8 @@ int text_unbase64(struct strbuf *dst, const char *text, size_t len)
 		char out[3];
 
 		for (size_t k = 0; k < 4; k++) {
-			const char *at = text[i + k] ? strchr(base64_alphabet, text[i + k]) : NULL;
+			const char *at =
+			    text[i + k] ? strchr(base64_alphabet, text[i + k]) : NULL;
 
 			if (text[i + k] == '=' && k >= 2 && i + 4 == len)
 				pad++;
@@ -293,7 +294,8 @@ char **text_split_words(const char *text)
 				break;
 			if (*text == quote)
 				quote = '\0';
-			else if (quote == '"' && *text == '\\' && (text[1] == '"' || text[1] == '\\'))
+			else if (quote == '"' && *text == '\\' &&
+				 (text[1] == '"' || text[1] == '\\'))
 				strbuf_addc(&word, *++text);
 			else
 				strbuf_addc(&word, *text);

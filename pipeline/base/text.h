@@ -9,21 +9,23 @@
 
 struct strbuf;
 
-/* Whether the bytes are valid UTF-8 (RFC 3629: no surrogates, no overlong forms). NUL is allowed. */
+/* Whether the bytes are valid UTF-8 (RFC 3629: no surrogates, no overlong forms). NUL is
+ * allowed. */
 bool text_is_utf8(const char *data, size_t len);
 
 /*
- * Length in bytes of the valid UTF-8 sequence at data, 0 when there is none; *code is its code point.
+ * Length in bytes of the valid UTF-8 sequence at data, 0 when there is none; *code is its code
+ * point.
  */
 size_t text_utf8_next(const char *data, size_t len, unsigned *code);
 
-/* Whether a code point may not be shown raw: C0 (but \t and \n), DEL, C1, bidi controls, line and
- * paragraph separators, invisible format characters, BOM. */
+/* Whether a code point may not be shown raw: C0 (but \t and \n), DEL, C1, bidi controls, line
+ * and paragraph separators, invisible format characters, BOM. */
 bool text_is_unsafe(unsigned code);
 
 /*
- * Copies data for one line of output: unsafe characters and newlines become \n, \t, \xNN or \u{N};
- * invalid UTF-8 bytes become \xNN. Cut to size (with "…" at the end when cut); always
+ * Copies data for one line of output: unsafe characters and newlines become \n, \t, \xNN or
+ * \u{N}; invalid UTF-8 bytes become \xNN. Cut to size (with "…" at the end when cut); always
  * NUL-terminated; never splits a character.
  */
 void text_escape(char *dst, size_t size, const char *data, size_t len);
@@ -35,8 +37,8 @@ void text_escape_lines(struct strbuf *dst, const char *data, size_t len);
 void text_to_utf8(struct strbuf *dst, const char *data, size_t len);
 
 /*
- * A branch-name part from a title: lower-case ASCII letters, digits and single '-', 1 to 48 bytes;
- * "change" when nothing is left. dst must hold 64 bytes.
+ * A branch-name part from a title: lower-case ASCII letters, digits and single '-', 1 to 48
+ * bytes; "change" when nothing is left. dst must hold 64 bytes.
  */
 void text_slug(char dst[64], const char *title);
 
@@ -50,13 +52,13 @@ bool text_is_hex(const char *text, size_t len);
 void text_base64(struct strbuf *dst, const char *data, size_t len);
 int text_unbase64(struct strbuf *dst, const char *text, size_t len);
 
-/* Parses a whole decimal number with an optional suffix k, m, g (powers of 1024, as git-config). 0 or
- * -1 when malformed, negative or above the limit. */
+/* Parses a whole decimal number with an optional suffix k, m, g (powers of 1024, as
+ * git-config). 0 or -1 when malformed, negative or above the limit. */
 int text_parse_size(const char *text, long long max, long long *value);
 
-/* Shell-like split of a command line into words: blanks separate; '…', "…" (with \ before " and \)
- * and \c quote; no expansion of any kind. Returns a NULL-terminated array (text_free_words frees
- * it), or NULL when a quote is not closed or no word is there. */
+/* Shell-like split of a command line into words: blanks separate; '…', "…" (with \ before " and
+ * \) and \c quote; no expansion of any kind. Returns a NULL-terminated array (text_free_words
+ * frees it), or NULL when a quote is not closed or no word is there. */
 char **text_split_words(const char *text);
 void text_free_words(char **words);
 

@@ -14,7 +14,8 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/config.h"
 
-static int add(struct config *config, enum config_scope scope, const char *text, struct error *err)
+static int add(struct config *config, enum config_scope scope, const char *text,
+	       struct error *err)
 {
 	memset(err, 0, sizeof(*err));
 	return config_add_text(config, scope, "file", text, strlen(text), err);
@@ -26,21 +27,23 @@ static void parse_quotes_and_comments_kept(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(add(config, CONFIG_USER,
-			     "# c\n[test] ; c\n\tcommand = \"make # not a comment\" check \\\n  -k ; end\n"
-			     "[AUTHOR]\nName=A \\\"B\\\"\\t\n",
-			     &err),
-			 0);
-	assert_string_equal(config_get(config, "test.command"), "make # not a comment check   -k");
+	assert_int_equal(
+	    add(config, CONFIG_USER,
+		"# c\n[test] ; c\n\tcommand = \"make # not a comment\" check \\\n  -k ; end\n"
+		"[AUTHOR]\nName=A \\\"B\\\"\\t\n",
+		&err),
+	    0);
+	assert_string_equal(config_get(config, "test.command"),
+			    "make # not a comment check   -k");
 	assert_string_equal(config_get(config, "author.name"), "A \"B\"\t");
 }
 
 static void parse_malformed_names_the_line(void **state)
 {
-	static const char *const bad[] = {
-	    "[test\ncommand = x\n",    "\ncommand = x\n",         "[test]\n1x = y\n",
-	    "[test]\ncommand = \"x\n", "[test]\ncommand = \\q\n", "[test]\ncommand x\n",
-	    "[test \"a\n]\n",          "[]\n"};
+	static const char *const bad[] = {"[test\ncommand = x\n",    "\ncommand = x\n",
+					  "[test]\n1x = y\n",	     "[test]\ncommand = \"x\n",
+					  "[test]\ncommand = \\q\n", "[test]\ncommand x\n",
+					  "[test \"a\n]\n",	     "[]\n"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -55,12 +58,13 @@ static void parse_malformed_names_the_line(void **state)
 
 static void add_repository_may_not_widen(void **state)
 {
-	static const char *const keys[] = {"[fetch]\nhost = x:1",    "[jail]\npath = /x",
-					   "[model]\nname = x",      "[model]\nkey = env:X",
-					   "[publish]\nremote = x",  "[publish]\ntoken = env:X",
-					   "[budget]\nrunTokens = 1", "[jail]\nlimits = degraded-ok",
-					   "[author]\nname = x",     "[http]\nca = /x",
-					   "[jail]\nlayers = copy",  "[fetch]\nprivate = x:1"};
+	static const char *const keys[] = {
+	    "[fetch]\nhost = x:1",     "[jail]\npath = /x",
+	    "[model]\nname = x",       "[model]\nkey = env:X",
+	    "[publish]\nremote = x",   "[publish]\ntoken = env:X",
+	    "[budget]\nrunTokens = 1", "[jail]\nlimits = degraded-ok",
+	    "[author]\nname = x",      "[http]\nca = /x",
+	    "[jail]\nlayers = copy",   "[fetch]\nprivate = x:1"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -118,7 +122,8 @@ static void add_unknown_key_is_an_error(void **state)
 	assert_int_equal(add(config, CONFIG_USER, "[test]\ncomand = x", &err), ERROR_USAGE);
 	assert_string_equal(err.message, "file:2: unknown key test.comand");
 	assert_int_equal(add(config, CONFIG_USER, "[include]\npath = /x", &err), ERROR_USAGE);
-	assert_int_equal(add(config, CONFIG_USER, "[test \"x\"]\ncommand = x", &err), ERROR_USAGE);
+	assert_int_equal(add(config, CONFIG_USER, "[test \"x\"]\ncommand = x", &err),
+			 ERROR_USAGE);
 	assert_int_equal(config_add_pair(config, "nothing", &err), ERROR_USAGE);
 }
 
@@ -128,7 +133,8 @@ static void add_pasted_secret_is_not_repeated(void **state)
 	struct error err = {0};
 
 	(void)state;
-	assert_int_equal(config_add_pair(config, "model.key=sk-planted-value", &err), ERROR_USAGE);
+	assert_int_equal(config_add_pair(config, "model.key=sk-planted-value", &err),
+			 ERROR_USAGE);
 	assert_null(strstr(err.message, "planted"));
 	assert_null(strstr(err.next, "planted"));
 }
@@ -150,7 +156,8 @@ static void add_file_others_may_write_is_refused(void **state)
 	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err), 0);
 	close(fd);
 	unlink(path);
-	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err), 0); /* missing: fine */
+	assert_int_equal(config_add_file(config, CONFIG_USER, path, &err),
+			 0); /* missing: fine */
 }
 
 static void item_lists_all_in_order(void **state)

@@ -39,7 +39,8 @@ static void reserve_past_the_run_cap_refused(void **state)
 	(void)state;
 	assert_non_null(ledger);
 	assert_int_equal(ledger_reserve(ledger, "r1", 600, 1000, 5000, &id, &err), 0);
-	assert_int_equal(ledger_reserve(ledger, "r1", 401, 1000, 5000, &id, &err), ERROR_FAILED);
+	assert_int_equal(ledger_reserve(ledger, "r1", 401, 1000, 5000, &id, &err),
+			 ERROR_FAILED);
 	assert_non_null(strstr(err.message, "budget"));
 	assert_non_null(strstr(err.next, "budget.runTokens"));
 	assert_int_equal(ledger_reserve(ledger, "r1", 400, 1000, 5000, &id, &err), 0);
@@ -59,12 +60,14 @@ static void reserve_past_the_day_cap_refused_over_all_runs(void **state)
 	(void)state;
 	assert_int_equal(ledger_reserve(ledger, "a", 900, 10000, 1000, &id, &err), 0);
 	assert_int_equal(ledger_settle(ledger, id, 800, 50, &err), 0);
-	assert_int_equal(ledger_reserve(ledger, "b", 151, 10000, 1000, &id, &err), ERROR_FAILED);
+	assert_int_equal(ledger_reserve(ledger, "b", 151, 10000, 1000, &id, &err),
+			 ERROR_FAILED);
 	assert_non_null(strstr(err.next, "budget.dayTokens"));
 	assert_int_equal(ledger_reserve(ledger, "b", 150, 10000, 1000, &id, &err), 0);
 	/* no overflow tricks */
-	assert_int_equal(ledger_reserve(ledger, "b", 0x7fffffffffffffffLL, 10000, 1000, &id, &err),
-			 ERROR_FAILED);
+	assert_int_equal(
+	    ledger_reserve(ledger, "b", 0x7fffffffffffffffLL, 10000, 1000, &id, &err),
+	    ERROR_FAILED);
 }
 
 /* Eight processes want 30 of 100 tokens each: three get them. */
@@ -80,7 +83,9 @@ static void reserve_at_once_never_passes_the_cap(void **state)
 			struct ledger *own = ledger_open(dir, &err);
 			long long id;
 
-			_exit(own && ledger_reserve(own, "x", 30, 100, 1000, &id, &err) == 0 ? 7 : 0);
+			_exit(own && ledger_reserve(own, "x", 30, 100, 1000, &id, &err) == 0
+				  ? 7
+				  : 0);
 		}
 	}
 	for (int i = 0; i < 8; i++) {
@@ -117,7 +122,8 @@ static void open_newer_schema_refused(void **state)
 
 	(void)state;
 	ledger_close(ledger_open(dir, &err));
-	/* user_version: big-endian at offset 60 of the database header (sqlite.org/fileformat2) */
+	/* user_version: big-endian at offset 60 of the database header (sqlite.org/fileformat2)
+	 */
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	assert_int_equal(pwrite(fd, version, 4, 60), 4);
 	close(fd);
@@ -128,10 +134,12 @@ static void open_newer_schema_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(reserve_past_the_run_cap_refused, make_dir, remove_dir),
-	    cmocka_unit_test_setup_teardown(reserve_past_the_day_cap_refused_over_all_runs, make_dir,
+	    cmocka_unit_test_setup_teardown(reserve_past_the_run_cap_refused, make_dir,
 					    remove_dir),
-	    cmocka_unit_test_setup_teardown(reserve_at_once_never_passes_the_cap, make_dir, remove_dir),
+	    cmocka_unit_test_setup_teardown(reserve_past_the_day_cap_refused_over_all_runs,
+					    make_dir, remove_dir),
+	    cmocka_unit_test_setup_teardown(reserve_at_once_never_passes_the_cap, make_dir,
+					    remove_dir),
 	    cmocka_unit_test_setup_teardown(receipts_only_of_that_ref, make_dir, remove_dir),
 	    cmocka_unit_test_setup_teardown(open_newer_schema_refused, make_dir, remove_dir),
 	};

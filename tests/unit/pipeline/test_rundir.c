@@ -85,9 +85,11 @@ static void accept_makes_whole_and_read_only(void **state)
 	fd = rundir_part(&run, "a.json", &err);
 	assert_true(fd >= 0);
 	assert_false(rundir_has(&run, "a.json"));
-	assert_int_equal(rundir_accept(&run, "a.json", 10, false, &err), ERROR_FAILED); /* empty */
+	assert_int_equal(rundir_accept(&run, "a.json", 10, false, &err),
+			 ERROR_FAILED); /* empty */
 	assert_int_equal(write(fd, "12345678901", 11), 11);
-	assert_int_equal(rundir_accept(&run, "a.json", 10, false, &err), ERROR_FAILED); /* too large */
+	assert_int_equal(rundir_accept(&run, "a.json", 10, false, &err),
+			 ERROR_FAILED); /* too large */
 	assert_int_equal(rundir_accept(&run, "a.json", 11, false, &err), 0);
 	close(fd);
 	assert_true(rundir_has(&run, "a.json"));

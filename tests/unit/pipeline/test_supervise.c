@@ -26,6 +26,7 @@ static int begin(void **state)
 	struct error err = {0};
 
 	(void)state;
+	signal(SIGINT, SIG_DFL); /* whoever started the tests may have it ignored */
 	return supervise_init(&sup, &journal, &err);
 }
 
@@ -37,7 +38,8 @@ static int end(void **state)
 }
 
 /* Starts a child that sends text and then exits with status (status < 0: sleeps for ever). */
-static void start(struct supervised *sv, const char *text, size_t len, int status, unsigned wall_s)
+static void start(struct supervised *sv, const char *text, size_t len, int status,
+		  unsigned wall_s)
 {
 	struct child child = {.stderr_fd = -1};
 	int pair[2];
@@ -75,10 +77,11 @@ static void wait_error_event_becomes_the_error(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(run("{\"event\":\"error\",\"kind\":-4,\"message\":\"no\\u001b[31m\",\"next\":\"do "
-			     "it\"}\n",
-			     1, &err),
-			 ERROR_NO);
+	assert_int_equal(
+	    run("{\"event\":\"error\",\"kind\":-4,\"message\":\"no\\u001b[31m\",\"next\":\"do "
+		"it\"}\n",
+		1, &err),
+	    ERROR_NO);
 	assert_string_equal(err.message, "no\\x1b[31m");
 	assert_string_equal(err.next, "do it");
 }
@@ -176,7 +179,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(wait_endless_line_ends_the_child, begin, end),
 	    cmocka_unit_test_setup_teardown(wait_deadline_kills, begin, end),
 	    cmocka_unit_test_setup_teardown(wait_interrupt_kills_all, begin, end),
-	    cmocka_unit_test_setup_teardown(wait_result_is_kept_with_the_last_bytes, begin, end),
+	    cmocka_unit_test_setup_teardown(wait_result_is_kept_with_the_last_bytes, begin,
+					    end),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -40,7 +40,7 @@ static void parse_unusable_refused(void **state)
 	    "",
 	    "example.com",
 	    "ftp://example.com",
-	    "http://example.com",          /* plain http past loopback */
+	    "http://example.com", /* plain http past loopback */
 	    "http://10.0.0.1:1",
 	    "http://localhost.evil.example", /* no loopback name */
 	    "http://127.0.0.1.evil.example",
