@@ -126,45 +126,53 @@ int parts_send(struct jail_run *run)
 	return 0;
 }
 
+/* One mount of the spec, at *text. Returns the bytes used, 0 when malformed. */
+static size_t take_source(struct jail_source *source, const char *text, int fd)
+{
+	switch (*text) {
+	case 'd':
+	case 'f':
+		source->tree = fd;
+		source->is_file = *text == 'f';
+		return fd < 0 ? 0 : 1;
+	case 'l':
+		source->link = mem_strdup(text + 1);
+		return strlen(text) + 1;
+	case '-':
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 /* Takes apart what parts_send wrote. False when it is not that. */
 static bool take(struct jail_run *run, const char *text, const int *fds, size_t count)
 {
-	size_t used = 0, groups = 0, mounts = 0;
+	size_t used = 0, mounts = 0;
 
+	for (int i = 0; i < 2 && *text == 'c' && used < count; i++, text++) {
+		run->cgroup.attach[i] = fds[used++];
+		run->cgroup.kind = CGROUP_V1;
+	}
+	if (*text == 'w' && used < count) {
+		run->work_tree = fds[used++];
+		text++;
+	}
 	if (run->separate) {
 		run->sources = mem_calloc(run->spec.mount_count, sizeof(*run->sources));
 		for (size_t i = 0; i < run->spec.mount_count; i++)
 			run->sources[i].tree = -1;
 	}
-	for (; *text != '.'; text++) {
-		struct jail_source *source = run->sources && mounts < run->spec.mount_count
-						 ? &run->sources[mounts]
-						 : NULL;
-		bool has_fd = strchr("cwdf", *text);
+	for (; run->separate && mounts < run->spec.mount_count; mounts++) {
+		size_t len =
+		    take_source(&run->sources[mounts], text, used < count ? fds[used] : -1);
 
-		if (!*text || (has_fd && used == count) || (!strchr("cw", *text) && !source))
+		if (!len)
 			return false;
-		if (*text == 'c' && groups < 2) {
-			run->cgroup.attach[groups++] = fds[used];
-		} else if (*text == 'w') {
-			run->work_tree = fds[used];
-		} else if (*text == 'c') {
-			return false;
-		} else {
-			mounts++;
-			source->is_file = *text == 'f';
-			if (has_fd)
-				source->tree = fds[used];
-			if (*text == 'l') {
-				source->link = mem_strdup(text + 1);
-				text += strlen(source->link) + 1;
-			}
-		}
-		used += has_fd;
+		used += *text == 'd' || *text == 'f';
+		text += len;
 	}
-	if (groups)
-		run->cgroup.kind = CGROUP_V1;
-	return used == count && (!run->separate || mounts == run->spec.mount_count);
+	return *text == '.' && used == count;
 }
 
 int parts_receive(struct jail_run *run)
