@@ -147,28 +147,28 @@ static int take_line(struct supervisor *sup, struct supervised *sv, const char *
 	return 0;
 }
 
-/* A program that is not ours has a process group of its own, hooks and all, and may want to put
- * things in order: git receive-pack removes its quarantine. */
+static void kill_hard(struct supervised *sv)
+{
+	if (sv->child.pid <= 0)
+		return;
+	if (!sv->row)
+		kill(-sv->child.pid, SIGKILL); /* what it left behind too */
+	if (!sv->ended)
+		kill(sv->child.pid, SIGKILL);
+}
+
+/*
+ * Ours are killed at once. A program that is not ours has a process group of its own, hooks and all, and
+ * gets a moment to put things in order: git receive-pack removes its quarantine.
+ */
 static void kill_child(struct supervised *sv)
 {
 	if (sv->ended || sv->child.pid <= 0)
 		return;
-	if (sv->row)
-		kill(sv->child.pid, SIGKILL);
-	else
-		kill(-sv->child.pid, SIGTERM);
-}
-
-/* The last resort for such a group: what is left of it after a moment. */
-static void kill_group(struct supervised *sv)
-{
-	struct pollfd ended = {.fd = sv->child.pidfd, .events = POLLIN};
-
-	if (sv->row || sv->child.pid <= 0)
-		return;
-	if (!sv->ended)
-		poll(&ended, 1, GRACE_MS);
-	kill(-sv->child.pid, SIGKILL);
+	if (sv->row || kill(-sv->child.pid, SIGTERM) < 0)
+		kill_hard(sv);
+	else if (!sv->hard_ms)
+		sv->hard_ms = fd_now_ms() + GRACE_MS;
 }
 
 static void reject(struct supervised *sv, const char *why)
@@ -279,8 +279,10 @@ static int next_timeout(const struct supervisor *sup, long long until_ms)
 	for (size_t i = 0; i < sup->count; i++) {
 		const struct supervised *sv = sup->children[i];
 
-		if (!sv->ended && sv->deadline_ms && sv->deadline_ms - now < wait)
+		if (!sv->ended && !sv->expired && sv->deadline_ms && sv->deadline_ms - now < wait)
 			wait = sv->deadline_ms - now;
+		if (!sv->ended && sv->hard_ms && sv->hard_ms - now < wait)
+			wait = sv->hard_ms - now;
 	}
 	return wait < 0 ? 0 : (int)wait;
 }
@@ -296,6 +298,8 @@ static void expire(struct supervisor *sup)
 			sv->expired = true;
 			kill_child(sv);
 		}
+		if (!sv->ended && sv->hard_ms && now >= sv->hard_ms)
+			kill_hard(sv);
 	}
 }
 
@@ -398,7 +402,9 @@ void supervise_end(struct supervisor *sup, struct supervised *sv)
 		memmove(sup->children + i, sup->children + i + 1,
 			(sup->count - i) * sizeof(sup->children[0]));
 		kill_child(sv);
-		kill_group(sv);
+		if (!sv->row && !sv->ended)
+			poll(&(struct pollfd){.fd = sv->child.pidfd, .events = POLLIN}, 1, GRACE_MS);
+		kill_hard(sv);
 		spawn_release(&sv->child);
 		js_free(sv->result);
 		strbuf_release(&sv->control);
