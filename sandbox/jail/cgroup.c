@@ -328,12 +328,11 @@ static int set_limits_v2(struct jail_run *run)
 	struct jail_cgroup *group = &run->cgroup;
 	int job = group->dirs[1];
 
+	/* memory.oom.group stays 0: a child's end for memory is the payload's to judge */
 	if (write_number(job, "memory.max", limits->memory_bytes) < 0)
 		return step_fail(run, "memory.max");
 	if (write_number(job, "memory.swap.max", 0) < 0 && errno != ENOENT)
 		return step_fail(run, "memory.swap.max");
-	if (write_number(job, "memory.oom.group", 1) < 0 && errno != ENOENT)
-		return step_fail(run, "memory.oom.group");
 	if (write_number(job, "pids.max", limits->processes) < 0)
 		return step_fail(run, "pids.max");
 	if (write_number(job, "cgroup.max.descendants", 0) < 0)

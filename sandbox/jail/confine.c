@@ -45,6 +45,9 @@ int confine_ids(struct jail_run *run, int proc)
 	if (write_at(proc, "self/setgroups", "deny") < 0 ||
 	    write_at(proc, "self/uid_map", map) < 0 || write_at(proc, "self/gid_map", map) < 0)
 		return step_fail(run, "ids of the payload cannot be mapped");
+	/* Should the machine run out of memory, the payload goes first (EACCES: it would anyhow). */
+	if (write_at(proc, "self/oom_score_adj", "500") < 0 && errno != EACCES)
+		return step_fail(run, "oom_score_adj");
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return step_fail(run, "PR_SET_DUMPABLE");
 	step_done(run);
@@ -52,8 +55,6 @@ int confine_ids(struct jail_run *run, int proc)
 	    write_at(proc, "sys/user/max_user_namespaces", "0") < 0)
 		return step_fail(run, "nested user namespaces cannot be forbidden");
 	step_done(run);
-	/* Should the machine run out of memory, the payload goes first. */
-	write_at(proc, "self/oom_score_adj", "500");
 	return 0;
 }
 

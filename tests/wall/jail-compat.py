@@ -68,6 +68,7 @@ assert time.tzname[0] == "UTC" and os.urandom(8) and open("/dev/urandom", "rb").
 assert socket.getaddrinfo("localhost", 1) and socket.getservbyname("https") == 443 and os.cpu_count() >= 1
 open(os.path.expanduser("~/x"), "w").write("x"); tempfile.mkstemp(); open("/dev/null", "w").write("x"); open("/dev/stdout", "w").write("")
 assert open("/proc/self/comm").read() and open("/proc/meminfo").read() and open("/proc/cpuinfo").read()
+assert open("/proc/self/oom_score_adj").read().strip() == "500"
 open("/proc/self/comm", "w").write("x"); open("/proc/self/oom_score_adj", "w").write("900")
 os.setpriority(os.PRIO_PROCESS, 0, 5); os.sched_setaffinity(0, os.sched_getaffinity(0)); os.mkfifo("f"); os.symlink("f", "l"); os.link("f", "h")
 import ssl; ssl.create_default_context()
