@@ -205,8 +205,9 @@ long *lines_align(const struct lines *old, const struct lines *now)
 	while (n > head && m > head &&
 	       line_equal(&old->items[n - 1], &now->items[m - 1], LEVEL_EXACT))
 		map[--m] = (long)--n;
-	align_middle(old->items + head, n - head, now->items + head, m - head, head,
-		     map + head);
+	if (n > head && m > head)
+		align_middle(old->items + head, n - head, now->items + head, m - head, head,
+			     map + head);
 	return map;
 }
 

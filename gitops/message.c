@@ -139,7 +139,8 @@ static size_t trailer_key(const char *line, size_t len)
 		colon++;
 	if (key == 0 || colon >= len || line[colon] != ':')
 		return 0;
-	if (colon + 1 < len && line[colon + 1] == '/') /* a URL */
+	if (colon + 2 < len && line[colon + 1] == '/' && line[colon + 2] == '/' &&
+	    !memchr(line, '-', key)) /* a URL */
 		return 0;
 	return key;
 }

@@ -12,8 +12,8 @@
 #define CACHED_DIRS_MAX 4096
 
 const struct view_limits view_limits_default = {
-    .files = 300,
-    .bytes = 20u << 20,
+    .files = 200,
+    .bytes = 8u << 20,
     .file_bytes = GITOPS_FILE_BYTES_MAX,
 };
 

@@ -34,7 +34,7 @@ struct view_limits {
 	uint64_t bytes;	     /* most bytes of all changed files together */
 	uint64_t file_bytes; /* largest file that is read or written */
 };
-extern const struct view_limits view_limits_default; /* 300 files, 20 MiB, 8 MiB */
+extern const struct view_limits view_limits_default; /* 200 files, 8 MiB, 8 MiB: apply.max* */
 
 /* A view of a tree. repo is borrowed and must outlive it; limits NULL: the default. NULL
  * with err. */

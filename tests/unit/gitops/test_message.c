@@ -70,6 +70,7 @@ static void trailer_shaped_lines_are_stripped(void **state)
 	       "CHANGE: no\n",
 	       "T\n\ntext\n");
 	expect("T", "Note: careful\nWARNING: more\n", "T\n\nNote - careful\nWARNING - more\n");
+	expect("T", "Signed-off-by:/x\nSigned-off-by://x\n", "T\n");
 	expect("T", "(cherry picked from commit 123)\n", "T\n");
 	expect("T", "a\n---\ndiff --git a/x b/x\nFrom 123 Mon\n",
 	       "T\n\na\n  ---\n  diff --git a/x b/x\n  From 123 Mon\n");
