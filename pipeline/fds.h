@@ -11,7 +11,6 @@ enum stage_fd {
 	FD_JOB = 4,    /* sealed memfd: this row's parameters, one JSON object, written by us */
 	FD_OUT = 5,    /* write: the artefact that this row makes */
 	FD_SECRET = 6, /* the row's secret: sealed memfd or file, read with pread */
-	FD_SECRET2 = 7,	 /* the row's second secret (agent-publish: signing key) */
 	FD_NET = 8,	 /* unix seqpacket socket to agent-dial (pipeline/dial.h) */
 	FD_ISSUE = 9,	 /* read: issue text */
 	FD_CHANGES = 10, /* read: changes.json of this or the round before */

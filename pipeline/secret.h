@@ -32,7 +32,7 @@ int secret_open(const char *source, struct error *err);
  */
 void secret_adopt_env(char **envp, const char *extra_name);
 
-/* Stage side: reads FD_SECRET (or FD_SECRET2) whole by pread into locked memory and closes it;
+/* Stage side: reads FD_SECRET whole by pread into locked memory and closes it;
  * strips one trailing newline. NULL with err. */
 struct secret *secret_take(int fd, struct error *err);
 /* The bytes, for one call into a library. Call sites are counted by tests/lint. */

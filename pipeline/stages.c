@@ -22,7 +22,7 @@ static const int fds_base[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_status[] = {FD_CONTROL, FD_JOB, -1};
 static const int fds_fetch[] = {FD_CONTROL, FD_JOB,    FD_OUT,	 FD_LOG,    FD_FACTS,
 				FD_SPEC,    FD_FACTS2, FD_SPEC2, FD_EGRESS, -1};
-static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_SECRET, FD_EGRESS, -1};
+static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_EGRESS, -1};
 static const int fds_model[] = {FD_CONTROL, FD_JOB,	FD_OUT,	 FD_SECRET, FD_NET,
 				FD_ISSUE,   FD_CHANGES, FD_TALK, FD_REPLAY, -1};
 static const int fds_edit[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_CHANGES, FD_PATCH, -1};
@@ -30,7 +30,7 @@ static const int fds_test[] = {FD_CONTROL, FD_JOB,   FD_OUT,	FD_TREE,   FD_LOG, 
 			       FD_SPEC,	   FD_STDIN, FD_STDOUT, FD_STDERR, -1};
 static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,	FD_STDIN,
 			       FD_STDOUT, FD_STDERR, FD_EGRESS, -1};
-static const int fds_publish[] = {FD_CONTROL, FD_JOB,	  FD_OUT, FD_SECRET, FD_SECRET2, FD_NET,
+static const int fds_publish[] = {FD_CONTROL, FD_JOB,	  FD_OUT, FD_SECRET, FD_NET,
 				  FD_TREE,    FD_VERDICT, FD_LOG, FD_REMOTE, -1};
 
 /* ---- paths: "{key}" is filled from the job ---- */
@@ -95,8 +95,8 @@ static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 
 static const char *const no_children[] = {NULL};
 static const char *const jail_only[] = {"agent-jail", NULL};
-static const char *const publish_children[] = {
-    "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
+static const char *const publish_children[] = {"git",	  "ssh",	   "ssh-agent",
+					       "ssh-add", "agent-publish", NULL};
 static const char *const untrusted[] = {"the untrusted command", NULL};
 
 /* ---- the table ---- */
@@ -168,7 +168,6 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		      .does = "allow-list CONNECT proxy for one warm",
 		      .net = NET_HOST,
 		      .net_what = "allow-listed registries",
-		      .secrets = {SECRET_REGISTRY_TOKEN},
 		      .filter = FILTER_PUMP,
 		      .fds = fds_egress,
 		      .paths = paths_resolver,
@@ -184,7 +183,7 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		     .does = "one round of conversation; read-only tools over git objects",
 		     .net = NET_DIAL,
 		     .net_what = "provider host:port",
-		     .secrets = {SECRET_MODEL_KEY},
+		     .secret = SECRET_MODEL_KEY,
 		     .filter = FILTER_QUIET,
 		     .reads_any_owner = true,
 		     .fds = fds_model,
@@ -244,10 +243,10 @@ static const struct stage_row rows[STAGE_COUNT] = {
     [STAGE_PUBLISH] = {.name = "agent-publish",
 		       .program = "agent-publish",
 		       .mode = NULL,
-		       .does = "checks tested tree = committed tree, commits, signs, pushes",
+		       .does = "checks tested tree = committed tree, commits, pushes",
 		       .net = NET_LOOPBACK,
 		       .net_what = "one git host",
-		       .secrets = {SECRET_PUSH, SECRET_SIGNING_KEY},
+		       .secret = SECRET_PUSH,
 		       .filter = FILTER_LAUNCHER,
 		       .reads_any_owner = true,
 		       .needs_user = true,
@@ -306,12 +305,8 @@ const char *stage_secret_text(enum secret_id secret)
 		return "none";
 	case SECRET_MODEL_KEY:
 		return "model key";
-	case SECRET_REGISTRY_TOKEN:
-		return "registry tokens";
 	case SECRET_PUSH:
 		return "push credential";
-	case SECRET_SIGNING_KEY:
-		return "signing key";
 	}
 	return "?";
 }
@@ -321,9 +316,7 @@ static void print_row(struct strbuf *out, const struct stage_row *row)
 	strbuf_addf(out, "| `%s` | %s | %s", row->name, row->does, stage_net_text(row->net));
 	if (row->net_what && row->net != NET_JAIL)
 		strbuf_addf(out, ": %s", row->net_what);
-	strbuf_addf(out, " | %s", stage_secret_text(row->secrets[0]));
-	if (row->secrets[1])
-		strbuf_addf(out, ", %s", stage_secret_text(row->secrets[1]));
+	strbuf_addf(out, " | %s", stage_secret_text(row->secret));
 	strbuf_adds(out, " |");
 	for (const char *const *child = row->children; *child; child++)
 		strbuf_addf(out, "%s %s", child == row->children ? "" : ",", *child);

@@ -36,9 +36,7 @@ enum stage_net {
 enum secret_id {
 	SECRET_NONE,
 	SECRET_MODEL_KEY,      /* provider's API key */
-	SECRET_REGISTRY_TOKEN, /* injected by agent-egress */
 	SECRET_PUSH,	       /* token, user:token, or SSH private key */
-	SECRET_SIGNING_KEY,    /* SSH private key for commits and attestations */
 };
 
 enum stage_filter {
@@ -75,7 +73,7 @@ struct stage_row {
 	const char *does;    /* one line for the table */
 	enum stage_net net;
 	const char *net_what; /* for the table: which host */
-	enum secret_id secrets[2];
+	enum secret_id secret;
 	enum stage_filter filter;
 	bool reads_any_owner; /* started by root: keeps CAP_DAC_READ_SEARCH, bounded by
 				 Landlock, to read a repository that another user owns */

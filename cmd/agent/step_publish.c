@@ -17,6 +17,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
+#include "pipeline/publish/receive.h"
 #include "pipeline/secret.h"
 #include "pipeline/url.h"
 
@@ -79,42 +80,48 @@ static int open_credential(const struct run *run, const char *kind, int *fd, str
 	return *fd < 0 ? error_wrap(err, "%s", key) : 0;
 }
 
-/* Its hooks run in a normal environment without any descriptor of ours, as the repository's
- * owner. */
+/* Its hooks run in a normal environment without any descriptor of ours, as the repository's owner. */
 static int start_receive_pack(struct run *run, struct supervised *receive, int *remote_fd,
 			      struct error *err)
 {
 	const char *path = js_str(run->remote, "path", "");
-	const char *argv[] = {"/usr/bin/git", "receive-pack", path, NULL};
-	const char *user = getenv("USER"), *real_home = getenv("HOME");
-	char *home AUTO_FREE = NULL, *name AUTO_FREE = NULL;
-	const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL,
-			     NULL};
-	int pair[2], null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), result;
+	const char *user = getenv("USER"), *home = getenv("HOME");
+	int pair[2], words[2], result;
+	struct receive plan;
 	struct child child;
 	struct stat st;
 	uid_t uid = (uid_t)-1;
 
-	if (stat(path, &st) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (stat(path, &st) < 0)
 		return error_errno(err, ERROR_USAGE, errno, "remote %s", path);
 	if (geteuid() == 0 && st.st_uid != 0) {
-		struct passwd *owner = getpwuid(st.st_uid);
+		const struct passwd *owner = getpwuid(st.st_uid);
 
 		uid = st.st_uid;
 		user = owner ? owner->pw_name : NULL;
-		real_home = owner ? owner->pw_dir : NULL;
+		home = owner ? owner->pw_dir : NULL;
 	}
-	home = mem_printf("HOME=%s", real_home ? real_home : "/nonexistent");
-	name = mem_printf("USER=%s", user ? user : "nobody");
-	env[2] = home;
-	env[3] = name;
-	result = spawn_outside(argv, env, pair[1], pair[1], null_fd, uid, &child, err);
-	close(pair[1]);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "socketpair");
 	*remote_fd = pair[0];
-	if (result == 0)
-		supervise_adopt(&run->sup, receive, "git receive-pack", &child,
-				(unsigned)config_number(run->config, "publish.timeout") + 30);
-	return result;
+	if (pipe2(words, O_CLOEXEC) < 0) {
+		close(pair[1]);
+		return error_errno(err, ERROR_FAILED, errno, "pipe");
+	}
+	receive_init(&plan, path, home, user, run->dir.id);
+	result =
+	    spawn_outside(plan.argv, plan.env, pair[1], pair[1], words[1], uid, &child, err);
+	receive_release(&plan);
+	close(pair[1]);
+	close(words[1]);
+	if (result) {
+		close(words[0]);
+		return result;
+	}
+	child.stderr_fd = words[0];
+	supervise_adopt(&run->sup, receive, "git receive-pack", &child,
+			(unsigned)config_number(run->config, "publish.timeout") + 30);
+	return 0;
 }
 
 static int open_way(struct run *run, struct publish_files *files, struct supervised *dial,
@@ -184,6 +191,18 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	return MEM_STEAL(job);
 }
 
+/* Server text as the server said it, escaped, each line marked as git does. */
+static void show_server(struct run *run, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\r\n");
+
+		if (len)
+			journal_note(&run->journal, "           remote: %.*s", (int)len, text);
+		text += len + (text[len] ? 1 : 0);
+	}
+}
+
 /* {"event":"commit"} comes before the push: from then on the branch is known to be ours. */
 static struct json *on_publish_event(void *arg, const char *event, struct json *fields)
 {
@@ -199,6 +218,8 @@ static struct json *on_publish_event(void *arg, const char *event, struct json *
 			journal_note(&run->journal, "note: %s", err.message);
 		journal_event(&run->journal, "commit", js_copy(fields));
 	}
+	if (strcmp(event, "server") == 0)
+		show_server(run, js_str(fields, "text", ""));
 	return answer;
 }
 
@@ -229,18 +250,6 @@ static int run_publish(struct run *run, const struct json *job,
 }
 
 /* ---- what people see ---- */
-
-/* Server text as the server said it, escaped, each line marked as git does. */
-static void show_server(struct run *run, const char *text)
-{
-	while (*text) {
-		size_t len = strcspn(text, "\r\n");
-
-		if (len)
-			journal_note(&run->journal, "           remote: %.*s", (int)len, text);
-		text += len + (text[len] ? 1 : 0);
-	}
-}
 
 static int tell(struct run *run, struct error *err)
 {

@@ -26,7 +26,7 @@ static bool has_fd(const struct stage_row *row, int fd)
 
 static bool has_secret(const struct stage_row *row)
 {
-	return row->secrets[0] != SECRET_NONE || row->secrets[1] != SECRET_NONE;
+	return row->secret != SECRET_NONE;
 }
 
 static bool reaches_out(const struct stage_row *row)
@@ -60,15 +60,12 @@ static void every_row_is_filled_in(void **state)
 
 static void each_secret_belongs_to_one_row(void **state)
 {
-	size_t owners[SECRET_SIGNING_KEY + 1] = {0};
+	size_t owners[SECRET_PUSH + 1] = {0};
 
 	(void)state;
 	EACH_ROW(row)
 	{
-		for (size_t i = 0; i < ARRAY_LEN(row->secrets); i++)
-			owners[row->secrets[i]]++;
-		if (row->secrets[1])
-			assert_true(row->secrets[0] && row->secrets[0] != row->secrets[1]);
+		owners[row->secret]++;
 	}
 	for (size_t i = SECRET_NONE + 1; i < ARRAY_LEN(owners); i++)
 		assert_int_equal(owners[i], 1);
@@ -79,8 +76,7 @@ static void secret_descriptors_go_with_secrets(void **state)
 	(void)state;
 	EACH_ROW(row)
 	{
-		assert_true(has_fd(row, FD_SECRET) == (row->secrets[0] != SECRET_NONE));
-		assert_true(has_fd(row, FD_SECRET2) == (row->secrets[1] != SECRET_NONE));
+		assert_true(has_fd(row, FD_SECRET) == (row->secret != SECRET_NONE));
 	}
 }
 
