@@ -89,7 +89,7 @@ SHELL = {
 printf '#include <stdio.h>\nint main(void){puts("hi");return 3;}\n' >a.c && gcc -O1 -g a.c -o a && ./a; test $? = 3 &&
 printf 'all: b\nb: a.c\n\t$(CC) -o $@ $<\n' >Makefile && make -j4 >/dev/null && ./b; test $? = 3"""),
     "AddressSanitizer and its leak check": ("gcc", r"""
-printf '#include <stdlib.h>\nint main(void){volatile char*p=malloc(8);p[0]=1;p=0;return 0;}\n' >l.c
+printf '#include <stdlib.h>\nchar*volatile p;int main(void){for(int i=0;i<99;i++)p=malloc(8);return 0;}\n' >l.c
 gcc -fsanitize=address -g l.c -o l 2>/dev/null || exit 0
 ./l 2>err; test $? -ne 0 && grep -q LeakSanitizer err"""),
     "git makes a repository, a commit, a worktree, a clone": ("git", r"""
