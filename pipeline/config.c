@@ -28,7 +28,7 @@ static const struct config_key keys[] = {
     {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test"},
     {"model.name", CONFIG_STRING, false, "anthropic:claude-sonnet-4-5", NULL,
      "PROVIDER:NAME with anthropic or openai, or replay:FILE"},
-    {"model.baseUrl", CONFIG_STRING, false, NULL, NULL,
+    {"model.baseUrl", CONFIG_URL, false, NULL, NULL,
      "where the provider's API is; https, or http on loopback"},
     {"model.key", CONFIG_SECRET, false, NULL, NULL,
      "source of the API key; default env:ANTHROPIC_API_KEY or env:OPENAI_API_KEY"},
@@ -42,8 +42,7 @@ static const struct config_key keys[] = {
     {"budget.runTokens", CONFIG_SIZE, false, "2m", NULL, "most tokens a run, input and output"},
     {"budget.dayTokens", CONFIG_SIZE, false, "20m", NULL,
      "most tokens a day, all runs together"},
-    {"publish.remote", CONFIG_STRING, false, "origin", NULL,
-     "name of a remote, or a URL or path"},
+    {"publish.remote", CONFIG_URL, false, "origin", NULL, "name of a remote, or a URL or path"},
     {"publish.token", CONFIG_SECRET, false, NULL, NULL, "source of the token for HTTPS"},
     {"publish.sshKey", CONFIG_SECRET, false, NULL, NULL, "source of the private key for SSH"},
     {"publish.user", CONFIG_STRING, false, NULL, NULL, "user name that goes with the token"},
@@ -168,6 +167,19 @@ static bool in_choices(const char *choices, const char *word)
 	return false;
 }
 
+/* user info in a URL: for ssh only a user name is none, for others any is one. (RFC 3986 section 3.2.1) */
+static bool has_credential(const char *url)
+{
+	const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : NULL;
+	size_t len = host ? strcspn(host, "/?#") : 0;
+	const char *at = host ? memchr(host, '@', len) : NULL;
+
+	if (!at)
+		return false;
+	return strncasecmp(url, "ssh://", 6) != 0 ||
+	       memchr(host, ':', (size_t)(at - host)) != NULL;
+}
+
 static int check_value(const struct config_key *key, const char *value, const char *origin,
 		       struct error *err)
 {
@@ -211,6 +223,16 @@ static int check_value(const struct config_key *key, const char *value, const ch
 				  origin, key->name);
 			return error_next(err, "write env:NAME, file:PATH, credential:NAME or "
 					       "command:ARGV; never the secret itself");
+		}
+		break;
+	case CONFIG_URL:
+		if (has_credential(value)) {
+			/* Nor is this one repeated, or kept in a run's request. */
+			error_set(err, ERROR_USAGE, "%s: %s has a user or password in its URL",
+				  origin, key->name);
+			return error_next(
+			    err, "give the token with publish.token or model.key (env:NAME, "
+				 "file:PATH, …), a user name with publish.user");
 		}
 		break;
 	case CONFIG_STRING:

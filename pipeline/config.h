@@ -34,7 +34,8 @@ enum config_type {
 	CONFIG_SECONDS, /* whole number of seconds; s, m, h suffix */
 	CONFIG_LIST,	/* may be given several times: all count, in order */
 	CONFIG_SECRET,	/* a source: env:NAME, file:PATH, credential:NAME, command:ARGV */
-	CONFIG_CHOICE,	/* one of the words in choices */
+	CONFIG_URL,    /* as CONFIG_STRING, but one with a password or token in it is refused */
+	CONFIG_CHOICE, /* one of the words in choices */
 };
 
 struct config_key {

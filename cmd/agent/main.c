@@ -17,6 +17,7 @@
  */
 #include "agent.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,11 +141,26 @@ static int dispatch(int argc, char **argv, struct error *err)
 	return result;
 }
 
+/* A closed 0, 1 or 2 would be taken by what is opened next: a secret, a lock. */
+static bool hold_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return fd > STDERR_FILENO;
+}
+
 int main(int argc, char **argv)
 {
 	struct error err = {0};
 	int result;
 
+	if (!hold_standard())
+		return EXIT_FAILED;
 	/* Before anything is parsed or started: secrets leave the environment (law L2). */
 	secret_adopt_env(environ, NULL);
 	result = dispatch(argc, argv, &err);

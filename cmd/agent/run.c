@@ -21,6 +21,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/publish/remote.h"
+#include "pipeline/publish/rules.h"
 #include "pipeline/secret.h"
 #include "pipeline/url.h"
 
@@ -120,18 +121,12 @@ static char *branch_name(const char *source, const char *title, bool from_file)
 
 static int check_branch(const char *branch, struct error *err)
 {
-	size_t len = strlen(branch);
-	static const char allowed[] =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
+	char *ref AUTO_FREE = mem_printf("refs/heads/%s", branch);
 
-	if (!len || len > 200 || strspn(branch, allowed) != len || strchr("-./", branch[0]) ||
-	    strchr("./", branch[len - 1]) || strstr(branch, "..") || strstr(branch, "//") ||
-	    strstr(branch, "/.") || strstr(branch, ".lock")) {
-		error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
-		return error_next(
-		    err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
-	}
-	return 0;
+	if (rules_check_ref(ref, err) == 0)
+		return 0;
+	error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
+	return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
 }
 
 /* ---- a new run ---- */
@@ -337,6 +332,8 @@ static int check_remote(struct run *run, struct error *err)
 			      &remote, err);
 	if (result == 0) {
 		run->remote = remote_to_json(&remote);
+		free(run->remote_url); /* from now on without the user: it may be a token */
+		run->remote_url = mem_strdup(remote.url);
 		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
 			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
 			error_next(err,

@@ -210,12 +210,16 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 
 	while (poll(polled, 2, -1) < 0 && errno == EINTR)
 		continue;
-	if (!(polled[0].revents & POLLIN))
-		kill(idle, SIGKILL);
+	/*
+	 * Killing PID 1 ends all of the namespace. Where the payload has ended by itself its status is
+	 * fixed already, and only now may it be waited for: a tracer of its own kin could hold its end
+	 * back for ever. It can be waited for before PID 1 can.
+	 */
+	if (polled[0].revents & POLLIN)
+		packet.leftover = count_leftover();
+	kill(idle, SIGKILL);
 	memset(&info, 0, sizeof(info));
 	memset(&usage, 0, sizeof(usage));
-	/* Killing PID 1 sends SIGKILL to the payload at once; it can be waited for before PID 1
-	 * can. */
 	while (syscall(SYS_waitid, P_PID, payload, &info, WEXITED, &usage) < 0 &&
 	       errno == EINTR)
 		continue;
@@ -224,9 +228,6 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 	packet.status = info.si_status;
 	packet.cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
 			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
-	if (polled[0].revents & POLLIN)
-		packet.leftover = count_leftover();
-	kill(idle, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		continue;
 	packet_send(run->helper_sock, &packet, -1);

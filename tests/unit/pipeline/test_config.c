@@ -139,6 +139,26 @@ static void add_pasted_secret_is_not_repeated(void **state)
 	assert_null(strstr(err.next, "planted"));
 }
 
+static void add_url_with_a_credential_is_refused_unseen(void **state)
+{
+	static const char *const bad[] = {"publish.remote=https://me:planted@host/x.git",
+					  "publish.remote=https://planted@host/x.git",
+					  "publish.remote=ssh://git:planted@host/x.git",
+					  "model.baseUrl=https://me:planted@host"};
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(config_add_pair(config, bad[i], &err), ERROR_USAGE);
+		assert_null(strstr(err.message, "planted"));
+	}
+	assert_int_equal(config_add_pair(config, "publish.remote=ssh://git@host/x.git", &err),
+			 0);
+	assert_int_equal(config_add_pair(config, "publish.remote=git@host:x.git", &err), 0);
+	assert_int_equal(config_add_pair(config, "publish.remote=https://host/a@b", &err), 0);
+}
+
 static void add_file_others_may_write_is_refused(void **state)
 {
 	char path[] = "/tmp/test-config-XXXXXX";
@@ -184,6 +204,7 @@ int main(void)
 	    cmocka_unit_test(get_command_line_wins_over_files),
 	    cmocka_unit_test(add_unknown_key_is_an_error),
 	    cmocka_unit_test(add_pasted_secret_is_not_repeated),
+	    cmocka_unit_test(add_url_with_a_credential_is_refused_unseen),
 	    cmocka_unit_test(add_file_others_may_write_is_refused),
 	    cmocka_unit_test(item_lists_all_in_order),
 	};
