@@ -176,8 +176,25 @@ static pid_t fork_payload(const struct jail_run *run)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* Processes of the jail other than PID 1. Our root is the jail's by now; its proc is checked to
- * be one. */
+/* Whether a process still runs: one that has ended and is not reaped, as the payload by then, does not. */
+static bool is_alive(int proc, const char *pid)
+{
+	char path[300], text[512];
+	int fd AUTO_FD = -1;
+	ssize_t len;
+	const char *state;
+
+	snprintf(path, sizeof(path), "%s/stat", pid);
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (len <= 0)
+		return false;
+	text[len] = '\0';
+	state = strrchr(text, ')'); /* behind the name (proc_pid_stat(5)) */
+	return !state || !state[1] || (state[2] != 'Z' && state[2] != 'X');
+}
+
+/* Processes of the jail other than PID 1. Our root is the jail's by now; its proc is checked to be one. */
 static uint64_t count_leftover(void)
 {
 	DIR *dir = opendir("/proc");
@@ -190,7 +207,8 @@ static uint64_t count_leftover(void)
 	if (fstatfs(dirfd(dir), &fs) == 0 && fs.f_type == PROC_MAGIC)
 		while ((entry = readdir(dir)))
 			if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
-			    strcmp(entry->d_name, "1") != 0)
+			    strcmp(entry->d_name, "1") != 0 &&
+			    is_alive(dirfd(dir), entry->d_name))
 				count++;
 	closedir(dir);
 	return count;

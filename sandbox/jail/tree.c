@@ -149,6 +149,23 @@ static char *read_link(int fd)
 	return mem_strndup(text, (size_t)len);
 }
 
+/* What the payload writes there is its owner's on disk, set-id bits included: never root's. */
+static int give_writable(struct jail_run *run, int tree, const char *path)
+{
+	struct stat st;
+
+	if (fstat(tree, &st) < 0)
+		return step_fail(run, "%s", path);
+	if (st.st_uid == 0 || st.st_gid == 0) {
+		errno = EPERM;
+		return step_fail(run, "%s belongs to root and cannot be made writable", path);
+	}
+	if (tree_give_to_payload(run, tree) < 0)
+		return step_fail(
+		    run, "%s cannot be given to the payload's user (idmapped mount)", path);
+	return 0;
+}
+
 /* The mount of one directory or file of the spec, given to the payload where that is asked. */
 static int open_source(struct jail_run *run, const struct jail_mount *mount,
 		       struct jail_source *source)
@@ -175,13 +192,12 @@ static int open_source(struct jail_run *run, const struct jail_mount *mount,
 	source->tree = tree_clone(fd, mount->how == JAIL_BIND_RW);
 	if (source->tree < 0)
 		return step_fail(run, "%s cannot be mounted", mount->source);
-	if (mount->how == JAIL_BIND_RO || !run->separate ||
-	    tree_give_to_payload(run, source->tree) == 0)
+	if (mount->how == JAIL_BIND_RO || !run->separate)
 		return 0;
 	if (mount->how == JAIL_BIND_RW)
-		return step_fail(run,
-				 "%s cannot be given to the payload's user (idmapped mount)",
-				 mount->source);
+		return give_writable(run, source->tree, mount->source);
+	if (tree_give_to_payload(run, source->tree) == 0)
+		return 0;
 	snprintf(run->note, sizeof(run->note),
 		 "%s is shown with its own owners: no idmapped mounts there", mount->source);
 	return 0;
@@ -201,12 +217,10 @@ static int open_work_dir(struct jail_run *run)
 	run->work_tree = tree_clone(fd, run->spec.work_rw);
 	if (run->work_tree < 0)
 		return step_fail(run, "%s cannot be mounted", run->spec.work_dir);
+	if (run->separate && run->spec.work_rw)
+		return give_writable(run, run->work_tree, run->spec.work_dir);
 	if (!run->separate || tree_give_to_payload(run, run->work_tree) == 0)
 		return 0;
-	if (run->spec.work_rw)
-		return step_fail(run,
-				 "%s cannot be given to the payload's user (idmapped mount)",
-				 run->spec.work_dir);
 	snprintf(run->note, sizeof(run->note),
 		 "%s is shown with its own owners: no idmapped mounts there",
 		 run->spec.work_dir);

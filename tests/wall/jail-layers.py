@@ -136,6 +136,14 @@ def directories(t, jail, mode):
     result = jail.run("/bin/sh", "-c", "echo a >/mnt/rw/a && ! touch /mnt/ro/a 2>/dev/null && cat /mnt/ro/sub/secret",
                       options=["--rw", f"{rw}:/mnt/rw", "--bind-store", f"{work}:/mnt/ro"])
     t.ok(result.status == 0 and os.path.exists(os.path.join(rw, "a")), f"{mode}: writable and read-only binds", result.text())
+    result = jail.run("/bin/sh", "-c", "echo home >~/x && cat ~/x", options=["--rw", f"{rw}:/home/agent"])
+    t.ok(result.status == 0 and os.path.exists(os.path.join(rw, "x")), f"{mode}: HOME can be a writable directory", result.text())
+    if mode == "root":
+        os.chown(rw, 0, 0)
+        for options in (["--rw", f"{rw}:/mnt/rw"], ["--work-dir", rw, "--work-rw"]):
+            result = jail.run("true", options=options)
+            t.ok(result.outcome == "setup" and "belongs to root" in result.detail,
+                 f"{mode}: nothing of root's is made writable", result.text())
     for source, why in (("/nosuch", "No such file"), (os.path.join(jail.store, "link") + "/ssl", "symbolic"),
                         ("/dev/null", "neither a directory nor a regular file")):
         result = jail.run("true", options=["--ro", f"{source}:/mnt/x"])

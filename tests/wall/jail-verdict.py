@@ -13,6 +13,17 @@ from jail import Jail, eventually, mark, marked_processes, modes, stale_groups  
 from tap import Tap  # noqa: E402
 
 MIB = 1 << 20
+TRACED = """
+import ctypes, os, signal, time
+parent = os.getpid()
+ready, go = os.pipe()
+if os.fork() == 0:
+    ctypes.CDLL(None).ptrace(0x4206, parent, 0, 0)  # PTRACE_SEIZE
+    os.write(go, b"x")
+    while True: time.sleep(1)
+os.read(ready, 1)
+os._exit(6)
+"""
 
 
 def statuses(t, jail, mode):
@@ -90,6 +101,11 @@ def forgeries(t, jail, mode):
     t.equal((result.outcome, result.value, result.leftover), ("exited", "0", "5"), f"{mode}: daemons are counted",
             result.text())
     t.equal(marked_processes(value), [], f"{mode}: and gone when the facts are there")
+    # traced by its own child, which never lets go
+    result = jail.run("python3", "-c", TRACED, options=["--wall", "20000"])
+    t.ok((result.outcome, result.value) == ("exited", "6") and int(result.elapsed_ms) < 10000,
+         f"{mode}: a tracer of its own kin does not hold the payload's end back", result.text())
+    t.equal(jail.run("true").leftover, "0", f"{mode}: nothing left is nothing counted")
     result = jail.run("/bin/sh", "-c", "kill -9 -1; exit 3", options=["--env", f"MARK={value}"])
     t.equal((result.outcome, result.value), ("exited", "3"), f"{mode}: kill -1 reaches nobody else", result.text())
 
