@@ -20,9 +20,9 @@ static const char schema[] =
     "(date('now')), reserved INTEGER NOT NULL, input INTEGER NOT NULL DEFAULT 0,"
     " output INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX calls_run ON calls(run); CREATE INDEX calls_day ON calls(day);"
-    "CREATE TABLE receipts(url TEXT NOT NULL, ref TEXT NOT NULL, oid TEXT NOT NULL, run TEXT "
-    "NOT "
-    "NULL, at TEXT NOT NULL DEFAULT (datetime('now')), PRIMARY KEY(url, ref, oid));"
+    "CREATE TABLE receipts(url TEXT NOT NULL, ref TEXT NOT NULL, oid TEXT NOT NULL, "
+    "issue TEXT NOT NULL, run TEXT NOT NULL, at TEXT NOT NULL DEFAULT (datetime('now')), "
+    "PRIMARY KEY(url, ref, oid));"
     "PRAGMA user_version = 1;";
 
 static int fail(struct ledger *ledger, struct error *err, const char *what)
@@ -206,35 +206,37 @@ int ledger_usage(struct ledger *ledger, const char *run, long long *input, long 
 	return 0;
 }
 
-int ledger_add_receipt(struct ledger *ledger, const char *run, const char *url, const char *ref,
-		       const char *oid, struct error *err)
+int ledger_add_receipt(struct ledger *ledger, const char *run, const char *issue,
+		       const char *url, const char *ref, const char *oid, struct error *err)
 {
 	sqlite3_stmt *stmt AUTO_STMT = NULL;
-	const char *const values[] = {run, url, ref, oid};
+	const char *const values[] = {run, issue, url, ref, oid};
 
-	if (sqlite3_prepare_v2(
-		ledger->db,
-		"INSERT OR IGNORE INTO receipts(run, url, ref, oid) VALUES(?1,?2,?3,?4)", -1,
-		&stmt, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(ledger->db,
+			       "INSERT OR IGNORE INTO receipts(run, issue, url, ref, oid) "
+			       "VALUES(?1,?2,?3,?4,?5)",
+			       -1, &stmt, NULL) != SQLITE_OK)
 		return fail(ledger, err, "write");
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		if (sqlite3_bind_text(stmt, i + 1, values[i], -1, SQLITE_STATIC) != SQLITE_OK)
 			return fail(ledger, err, "write");
 	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : fail(ledger, err, "write");
 }
 
-struct json *ledger_receipts(struct ledger *ledger, const char *url, const char *ref,
-			     struct error *err)
+struct json *ledger_receipts(struct ledger *ledger, const char *issue, const char *url,
+			     const char *ref, struct error *err)
 {
 	sqlite3_stmt *stmt AUTO_STMT = NULL;
 	struct json *oids AUTO_JSON = js_array_new();
 	int result;
 
 	if (sqlite3_prepare_v2(ledger->db,
-			       "SELECT oid FROM receipts WHERE url = ?1 AND ref = ?2", -1,
-			       &stmt, NULL) != SQLITE_OK ||
+			       "SELECT oid FROM receipts WHERE url = ?1 AND ref = ?2 AND "
+			       "issue = ?3",
+			       -1, &stmt, NULL) != SQLITE_OK ||
 	    sqlite3_bind_text(stmt, 1, url, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_bind_text(stmt, 2, ref, -1, SQLITE_STATIC) != SQLITE_OK) {
+	    sqlite3_bind_text(stmt, 2, ref, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(stmt, 3, issue, -1, SQLITE_STATIC) != SQLITE_OK) {
 		fail(ledger, err, "read");
 		return NULL;
 	}

@@ -33,11 +33,12 @@ int ledger_settle(struct ledger *ledger, long long reservation, long long input,
 int ledger_usage(struct ledger *ledger, const char *run, long long *input, long long *output,
 		 long long *reserved, struct error *err);
 
-/* Remembers that we made commit oid for ref at url (before it is pushed). */
-int ledger_add_receipt(struct ledger *ledger, const char *run, const char *url, const char *ref,
-		       const char *oid, struct error *err);
-/* Array of the oids that we made for that ref at that url. New; NULL with err. */
-struct json *ledger_receipts(struct ledger *ledger, const char *url, const char *ref,
-			     struct error *err);
+/* Remembers that we made commit oid of an issue for ref at url (before it is pushed). */
+int ledger_add_receipt(struct ledger *ledger, const char *run, const char *issue,
+		       const char *url, const char *ref, const char *oid, struct error *err);
+/* Array of the oids that we made of that issue for that ref at that url: a branch that another issue
+ * made is not this one's to replace. New; NULL with err. */
+struct json *ledger_receipts(struct ledger *ledger, const char *issue, const char *url,
+			     const char *ref, struct error *err);
 
 #endif

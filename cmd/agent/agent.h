@@ -153,6 +153,9 @@ char *step_feedback(struct run *run, int round);
 /* name of a file of a round, "round-N/NAME". Owned by the caller. */
 char *round_file(int round, const char *name);
 
+/* Opens a regular file for reading, without ever waiting for a writer (a FIFO is EINVAL). -1 with errno. */
+int open_plain(const char *path);
+
 /* ---- jails (jailplan.c) ---- */
 
 /* The spec of a test jail: manifest, environment, limits, command words (NULL: command from the

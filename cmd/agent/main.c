@@ -17,6 +17,7 @@
  */
 #include "agent.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,6 +165,8 @@ int main(int argc, char **argv)
 	/* Before anything is parsed or started: secrets leave the environment (law L2). */
 	secret_adopt_env(environ, NULL);
 	result = dispatch(argc, argv, &err);
+	if ((fflush(stdout) != 0 || ferror(stdout)) && result == 0)
+		result = error_errno(&err, ERROR_FAILED, errno, "standard output");
 	/* `agent jail` gives the command's own status as a positive result. */
 	if (result >= 0)
 		return result;

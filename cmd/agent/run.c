@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,19 +105,38 @@ static char *issue_title(const char *text)
 	return NULL;
 }
 
+static bool is_ascii(const char *text)
+{
+	while (*text && (unsigned char)*text < 0x80)
+		text++;
+	return !*text;
+}
+
 /* agent/<file name without ending>-<title>, or agent/<title>. */
 static char *branch_name(const char *source, const char *title, bool from_file)
 {
 	const char *base = strrchr(source, '/');
 	char *stem AUTO_FREE = mem_strdup(base ? base + 1 : source), *whole AUTO_FREE = NULL;
 	char *dot = strrchr(stem, '.');
-	char slug[64];
+	char slug[64], digest[65];
 
 	if (dot && dot != stem)
 		*dot = '\0';
 	whole = from_file ? mem_printf("%s-%s", stem, title) : mem_strdup(title);
 	text_slug(slug, whole);
-	return mem_printf("agent/%s", slug);
+	/* Titles that the name cannot tell apart are told apart by a digest. */
+	if (from_file || (strlen(title) <= 48 && is_ascii(title)))
+		return mem_printf("agent/%s", slug);
+	sha256_hex(title, strlen(title), digest);
+	return mem_printf("agent/%.40s-%.6s", slug, digest);
+}
+
+/* What makes two runs runs of the same issue: the file, or the text. Owned by the caller. */
+static char *issue_identity(const char *source, const char *digest, bool from_file)
+{
+	char *path AUTO_FREE = from_file ? realpath(source, NULL) : NULL;
+
+	return path ? mem_printf("file:%s", path) : mem_printf("text:%s", digest);
 }
 
 static int check_branch(const char *branch, struct error *err)
@@ -138,6 +158,8 @@ static struct json *make_request(const struct options *options, const struct rep
 	struct json *request AUTO_JSON = js_artefact_new("request", 1),
 			     *about = js_object_new();
 	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
+	char *identity AUTO_FREE = NULL;
+	bool from_file;
 	char digest[65];
 
 	js_set(request, "issue", about);
@@ -146,10 +168,9 @@ static struct json *make_request(const struct options *options, const struct rep
 		error_next(err, "say what is wrong and what should be");
 		return NULL;
 	}
-	branch = options->branch
-		     ? mem_strdup(options->branch)
-		     : branch_name(source, title,
-				   options->word_count && strcmp(options->words[0], "-") != 0);
+	from_file = options->word_count && strcmp(options->words[0], "-") != 0;
+	branch = options->branch ? mem_strdup(options->branch)
+				 : branch_name(source, title, from_file);
 	if (check_branch(branch, err))
 		return NULL;
 	sha256_hex(issue->data, issue->len, digest);
@@ -160,6 +181,8 @@ static struct json *make_request(const struct options *options, const struct rep
 	js_set_str(about, "source", source);
 	js_set_str(about, "title", title);
 	js_set_str(about, "sha256", digest);
+	identity = issue_identity(source, digest, from_file);
+	js_set_str(about, "identity", identity);
 	js_set_str(request, "branch", branch);
 	js_set_str(request, "rev", options->base ? options->base : "HEAD");
 	js_set_bool(request, "dry_run", options->dry_run);
@@ -278,6 +301,20 @@ static const char *default_key(const char *model)
 						     : "env:OPENAI_API_KEY";
 }
 
+int open_plain(const char *path)
+{
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return fd_steal(&fd);
+}
+
 /* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for
  * servers on loopback, which need none. */
 int run_check_model(struct run *run, struct error *err)
@@ -291,9 +328,13 @@ int run_check_model(struct run *run, struct error *err)
 		return 0;
 	run->model_checked = true;
 	if (strncmp(model, "replay:", 7) == 0) {
-		if (access(model + 7, R_OK) < 0)
-			return error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7);
-		return 0;
+		int fd AUTO_FD = open_plain(model + 7);
+
+		if (fd < 0 && errno == EINVAL)
+			return error_set(err, ERROR_USAGE, "recording %s is not a regular file",
+					 model + 7);
+		return fd < 0 ? error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7)
+			      : 0;
 	}
 	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
 		error_set(err, ERROR_USAGE, "unknown model %s", model);
@@ -487,22 +528,25 @@ static void write_report(struct run *run, bool dry, int green_round, const struc
 	journal_event(&run->journal, "end", MEM_STEAL(report));
 }
 
-static void print_diff(struct run *run, int round)
+static int print_diff(struct run *run, int round, struct error *err)
 {
 	char *name AUTO_FREE = round_file(round, "patch.diff");
 	struct strbuf raw AUTO_STRBUF = STRBUF_NONE, shown AUTO_STRBUF = STRBUF_NONE;
-	struct error ignored = {0};
 
 	strbuf_init(&raw, STRBUF_MAX);
 	strbuf_init(&shown, STRBUF_MAX);
-	if (run->journal.json || fd_read_file(run->dir.fd, name, &raw, &ignored))
-		return;
+	if (run->journal.json)
+		return 0;
+	if (fd_read_file(run->dir.fd, name, &raw, err))
+		return err->kind;
 	if (isatty(STDOUT_FILENO) == 1)
 		text_escape_lines(&shown, raw.data, raw.len);
 	else
 		strbuf_add(&shown, raw.data,
 			   raw.len); /* a patch for git apply: bytes are kept */
-	fd_write_all(STDOUT_FILENO, shown.data, shown.len);
+	if (fd_write_all(STDOUT_FILENO, shown.data, shown.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "standard output");
+	return 0;
 }
 
 int run_go(struct run *run, bool dry, struct error *err)
@@ -517,7 +561,7 @@ int run_go(struct run *run, bool dry, struct error *err)
 		error_next(err, "the run is saved: agent resume %s", run->dir.id);
 	write_report(run, dry, green_round, err);
 	if (result == 0 && dry) {
-		print_diff(run, green_round);
+		result = print_diff(run, green_round, err);
 		journal_note(&run->journal, "dry run: agent publish %s pushes exactly this",
 			     run->dir.id);
 	}

@@ -1,6 +1,7 @@
 /* agent show [RUN]: the story of a run, told from its files. */
 #include "agent.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,5 +195,7 @@ int cmd_show(struct options *options, struct error *err)
 		show_end(&out, &dir);
 		rundir_release(&dir);
 	}
-	return fd_write_all(STDOUT_FILENO, out.data, out.len) < 0 ? ERROR_FAILED : 0;
+	if (fd_write_all(STDOUT_FILENO, out.data, out.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "standard output");
+	return 0;
 }

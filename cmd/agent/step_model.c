@@ -220,7 +220,7 @@ static int open_files(struct run *run, int round, const char *out_name,
 			return err->kind;
 	}
 	if (strncmp(model, "replay:", 7) == 0) {
-		files->replay = open(model + 7, O_RDONLY | O_CLOEXEC);
+		files->replay = open_plain(model + 7);
 		if (files->replay < 0)
 			return error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7);
 	}

@@ -49,7 +49,7 @@ static int add_known_hosts(const struct run *run, struct json *remote, struct er
 	char *path AUTO_FREE =
 	    named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
+	int fd AUTO_FD = open_plain(path);
 
 	strbuf_init(&text, KNOWN_HOSTS_MAX);
 	if (fd < 0 || fd_read_all(fd, &text) < 0) {
@@ -161,13 +161,15 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, err);
 	struct json *job AUTO_JSON = js_object_new(), *paths = repository_paths(&run->repo);
 	struct json *author = js_object_new(), *receipts;
+	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
 	const char *programs = spawn_program_dir(err);
 	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
 
 	js_set(job, "paths", paths);
 	js_set(job, "author", author);
-	receipts =
-	    programs && tree ? ledger_receipts(run->ledger, run->remote_url, ref, err) : NULL;
+	receipts = programs && tree
+		       ? ledger_receipts(run->ledger, issue, run->remote_url, ref, err)
+		       : NULL;
 	if (!receipts)
 		return NULL;
 	js_unset(paths, "workdir");
@@ -210,11 +212,12 @@ static struct json *on_publish_event(void *arg, const char *event, struct json *
 	struct json *answer = NULL;
 	struct error err = {0};
 	const char *oid = js_str(fields, "oid", "");
+	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
 	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
 
 	if (strcmp(event, "commit") == 0 && strspn(oid, "0123456789abcdef") == 40 && !oid[40]) {
-		if (ledger_add_receipt(run->ledger, run->dir.id, run->remote_url, ref, oid,
-				       &err))
+		if (ledger_add_receipt(run->ledger, run->dir.id, issue, run->remote_url, ref,
+				       oid, &err))
 			journal_note(&run->journal, "note: %s", err.message);
 		journal_event(&run->journal, "commit", js_copy(fields));
 	}

@@ -113,7 +113,7 @@ int rules_decide(const char *ref, const char *tip, const char *commit, const cha
 	}
 	error_set(
 	    err, ERROR_NO,
-	    "branch %s exists and its tip %s was not made by this program: it is left alone",
+	    "branch %s exists and its tip %s was not made by this program for this issue: it is left alone",
 	    short_name(ref), tip);
 	return error_next(
 	    err, "choose another name with --branch NAME, or delete the branch on the remote");

@@ -97,18 +97,24 @@ static void reserve_at_once_never_passes_the_cap(void **state)
 	assert_int_equal(granted, 3);
 }
 
-static void receipts_only_of_that_ref(void **state)
+static void receipts_only_of_that_issue_and_ref(void **state)
 {
 	struct error err = {0};
 	struct ledger *ledger AUTO_LEDGER = ledger_open(dir, &err);
 	struct json *oids AUTO_JSON = NULL;
 
 	(void)state;
-	assert_int_equal(ledger_add_receipt(ledger, "r", "u", "refs/heads/a", "1", &err), 0);
-	assert_int_equal(ledger_add_receipt(ledger, "r", "u", "refs/heads/a", "1", &err), 0);
-	assert_int_equal(ledger_add_receipt(ledger, "r", "u", "refs/heads/b", "2", &err), 0);
-	assert_int_equal(ledger_add_receipt(ledger, "r", "v", "refs/heads/a", "3", &err), 0);
-	oids = ledger_receipts(ledger, "u", "refs/heads/a", &err);
+	assert_int_equal(ledger_add_receipt(ledger, "r", "i", "u", "refs/heads/a", "1", &err),
+			 0);
+	assert_int_equal(ledger_add_receipt(ledger, "r", "i", "u", "refs/heads/a", "1", &err),
+			 0);
+	assert_int_equal(ledger_add_receipt(ledger, "r", "i", "u", "refs/heads/b", "2", &err),
+			 0);
+	assert_int_equal(ledger_add_receipt(ledger, "r", "i", "v", "refs/heads/a", "3", &err),
+			 0);
+	assert_int_equal(ledger_add_receipt(ledger, "r", "j", "u", "refs/heads/a", "4", &err),
+			 0);
+	oids = ledger_receipts(ledger, "i", "u", "refs/heads/a", &err);
 	assert_int_equal(js_len(oids), 1);
 	assert_string_equal(js_text(js_at(oids, 0)), "1");
 }
@@ -140,7 +146,8 @@ int main(void)
 					    make_dir, remove_dir),
 	    cmocka_unit_test_setup_teardown(reserve_at_once_never_passes_the_cap, make_dir,
 					    remove_dir),
-	    cmocka_unit_test_setup_teardown(receipts_only_of_that_ref, make_dir, remove_dir),
+	    cmocka_unit_test_setup_teardown(receipts_only_of_that_issue_and_ref, make_dir,
+					    remove_dir),
 	    cmocka_unit_test_setup_teardown(open_newer_schema_refused, make_dir, remove_dir),
 	};
 
