@@ -51,9 +51,10 @@ static void answer(const struct ends *ends, const char *text, size_t len, const 
 		struct cmsghdr header;
 		char space[CMSG_SPACE(8 * sizeof(int))];
 	} control;
-	struct iovec data = {.iov_base = mem_strndup(text, len), .iov_len = len};
+	struct iovec data = {.iov_base = mem_calloc(1, len + 1), .iov_len = len};
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 
+	memcpy(data.iov_base, text, len); /* may hold NULs */
 	memset(&control, 0, sizeof(control));
 	if (count) {
 		struct cmsghdr *c;
