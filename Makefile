@@ -103,7 +103,7 @@ $(B)/$(1): $$(call obj,$$(if $$(wildcard cmd/$(1).c),cmd/$(1).c,$$(wildcard cmd/
 	    -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group -Wl,--as-needed $$(filter-out -static,$$($(1)_LIBS))
 endef
 STATIC_LD := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack
-$(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
+$(foreach p,$(filter-out $(if $(filter asan,$(MODE)),agent-jail),$(PROGRAMS)),$(eval $(call program_rule,$(p))))
 
 # agent-jail is the same in both modes: the sanitizers do not work in a static program.
 ifeq ($(MODE),asan)
@@ -139,7 +139,12 @@ $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed -ljansson -lsqlite3
-unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN)
+# The attack probe runs in sandboxes that have no libraries: static, without sanitizers, in both modes.
+ATTACK_PROBE := $(B)/wall/attack-probe
+$(ATTACK_PROBE): $(wildcard tests/wall/attack/*.c tests/wall/attack/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
+unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(ATTACK_PROBE)
 
 -include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
 
