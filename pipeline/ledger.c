@@ -142,15 +142,15 @@ static int reserve(struct ledger *ledger, const char *run, long long tokens, lon
 	if (tokens > run_cap - run_sum) {
 		error_set(
 		    err, ERROR_FAILED,
-		    "budget: the next call may take %lld tokens, the run has used %lld of %lld",
-		    tokens, run_sum, run_cap);
+		    "the run has used or set aside %lld of the %lld tokens of budget.runTokens",
+		    run_sum, run_cap);
 		return error_next(err, "raise budget.runTokens and resume the run");
 	}
 	if (tokens > day_cap - day_sum) {
 		error_set(err, ERROR_FAILED,
-			  "budget: the next call may take %lld tokens, today's runs have used "
-			  "%lld of %lld",
-			  tokens, day_sum, day_cap);
+			  "today's runs have used or set aside %lld of the %lld tokens of "
+			  "budget.dayTokens",
+			  day_sum, day_cap);
 		return error_next(err,
 				  "raise budget.dayTokens, or resume the run tomorrow (UTC)");
 	}

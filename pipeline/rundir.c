@@ -42,6 +42,12 @@ char *rundir_state_dir(struct error *err)
 		state = mem_printf("%s/agent", xdg);
 	else if (home && home[0] == '/')
 		state = mem_printf("%s/.local/state/agent", home);
+	if (own && own[0] && own[0] != '/') {
+		error_set(err, ERROR_USAGE, "AGENT_STATE_DIR = %s is not an absolute path",
+			  own);
+		error_next(err, "write it with a leading /");
+		return NULL;
+	}
 	if (!state || state[0] != '/') {
 		error_set(err, ERROR_USAGE, "no state directory: HOME is not set");
 		error_next(err, "set AGENT_STATE_DIR to an absolute path");

@@ -64,14 +64,47 @@ static void add_command(struct jail_spec *spec, const char *command)
 	text_free_words(words);
 }
 
+/* Whether dir is what, or what lies below it. */
+static bool holds(const char *dir, const char *what)
+{
+	size_t len = strlen(dir);
+
+	return strncmp(dir, what, len) == 0 && (!what[len] || what[len] == '/' || len == 1);
+}
+
+/* A toolchain is admitted, never a directory that holds a home, our own state or what the jail makes itself. */
+static int check_path(const char *path, const char *state, struct error *err)
+{
+	const char *const guarded[] = {getenv("HOME"), state,  "/etc",	"/proc",
+				       "/sys",	       "/dev", "/run",	"/home",
+				       "/var",	       "/tmp", "/work", "/usr"};
+	char *real AUTO_FREE = realpath(path, NULL);
+
+	for (size_t i = 0; real && i < ARRAY_LEN(guarded); i++) {
+		char *other AUTO_FREE = guarded[i] ? realpath(guarded[i], NULL) : NULL;
+
+		if (!holds(real, other ? other : (guarded[i] ? guarded[i] : "/")))
+			continue;
+		error_set(err, ERROR_USAGE, "jail.path = %s holds %s", path,
+			  guarded[i] ? guarded[i] : "/");
+		return error_next(err, "name the directory of the toolchain itself, such as "
+				       "~/.rustup/toolchains/NAME, written in full");
+	}
+	return 0;
+}
+
 /* [jail] path: a toolchain outside /usr, at the same place inside. */
-static int add_paths(const struct config *config, struct jail_spec *spec, struct error *err)
+static int add_paths(const struct config *config, const char *state, struct jail_spec *spec,
+		     struct error *err)
 {
 	const char *path;
 
-	for (size_t i = 0; (path = config_item(config, "jail.path", i)); i++)
+	for (size_t i = 0; (path = config_item(config, "jail.path", i)); i++) {
+		if (check_path(path, state, err))
+			return err->kind;
 		if (jail_manifest_add_path(spec, path, err))
 			return error_wrap(err, "jail.path");
+	}
 	return 0;
 }
 
@@ -112,7 +145,7 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 {
 	jail_manifest_default(spec);
 	fetch_test_env(recipe, spec);
-	if (add_paths(config, spec, err) || add_env(config, "test.env", spec, err))
+	if (add_paths(config, state, spec, err) || add_env(config, "test.env", spec, err))
 		return err->kind;
 	if (argv)
 		for (size_t i = 0; argv[i]; i++)

@@ -39,7 +39,8 @@ static const struct option_spec run_options[] = {
      "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},
     {"--test", "COMMAND", "test.command", "build and test command"},
     {"--rounds", "N", "run.rounds", "most rounds of model and test"},
-    {"--base", "REV", NULL, "base commit (default: HEAD)"},
+    {"--base", "REV", NULL,
+     "base commit: a branch, a tag or a whole object id (default: HEAD)"},
     {"--branch", "NAME", NULL, "branch to push (default: agent/ and a name made of the issue)"},
     {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},
     {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},
@@ -51,8 +52,19 @@ static const struct option_spec run_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec publish_options[] = {
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration for this run"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
 static const struct option_spec resume_options[] = {
     {"--key", "SOURCE", "model.key", "API key, where the run's own source is gone"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"-C", "DIR", NULL, "work in DIR"},
     {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
     {"-c", "KEY=VALUE", NULL, "operator configuration for this run"},
     {NULL}};
@@ -63,7 +75,8 @@ static const struct option_spec show_options[] = {
 static const struct option_spec jail_options[] = {
     {"--run", "RUN", NULL, "open the jail of this run"},
     {"--round", "N", NULL, "of this round (default: the last)"},
-    {"--tree", "REV", NULL, "of this commit (default: HEAD)"},
+    {"--tree", "REV", NULL,
+     "of this commit: a branch, a tag or a whole object id (default: HEAD)"},
     {"--dirty", NULL, NULL, "of the working directory as it is (but .git), copy-on-write"},
     {"--input", NULL, NULL,
      "connect standard input (default: /dev/null unless it is a terminal)"},
@@ -86,7 +99,7 @@ static const struct command commands[] = {
     {"resume", "[options] [RUN]", "go on with a run from its last finished step",
      resume_options, cmd_resume, false},
     {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)",
-     resume_options, cmd_publish, false},
+     publish_options, cmd_publish, false},
     {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options,
      cmd_show, false},
     {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options,

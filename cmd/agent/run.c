@@ -381,6 +381,11 @@ static int check_remote(struct run *run, struct error *err)
 				   "make it (git init --bare), or name another with --remote");
 		}
 	}
+	if (result == 0 && remote.kind != REMOTE_LOCAL) {
+		int fd AUTO_FD = -1;
+
+		result = step_open_credential(run, remote_kind_text(remote.kind), &fd, err);
+	}
 	remote_release(&remote);
 	return result;
 }
@@ -466,9 +471,11 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 
 static int check_command(const struct run *run, struct error *err)
 {
-	if (config_get(run->config, "test.command"))
+	const char *command = config_get(run->config, "test.command");
+
+	if (command && command[strspn(command, " \t\n")])
 		return 0;
-	error_set(err, ERROR_USAGE, "no test command");
+	error_set(err, ERROR_USAGE, command ? "the test command is empty" : "no test command");
 	return error_next(
 	    err, "name one with --test 'make check', or commit .agent/config with command = "
 		 "make check under [test]");
@@ -499,6 +506,26 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 	return result;
 }
 
+static const char *outcome_text(const struct error *err, bool dry)
+{
+	switch (err->kind) {
+	case ERROR_NONE:
+		return dry ? "dry-run" : "published";
+	case ERROR_NO:
+		return strncmp(err->message, "the tests", 9) == 0 ? "red" : "refused";
+	case ERROR_USAGE:
+		return "bad-input";
+	case ERROR_LATER:
+		return "later";
+	case ERROR_ISOLATION:
+		return "isolation";
+	case ERROR_INTERRUPTED:
+		return "stopped";
+	default:
+		return "failed";
+	}
+}
+
 static void write_report(struct run *run, bool dry, int green_round, const struct error *err)
 {
 	struct json *report AUTO_JSON = js_artefact_new("report", 1);
@@ -508,7 +535,9 @@ static void write_report(struct run *run, bool dry, int green_round, const struc
 
 	ledger_usage(run->ledger, run->dir.id, &input, &output, &reserved, &ignored);
 	js_set_str(report, "run", run->dir.id);
-	js_set_str(report, "outcome", err->kind ? "stopped" : (dry ? "dry-run" : "published"));
+	js_set_str(report, "outcome", outcome_text(err, dry));
+	js_set_str(report, "directory", run->dir.path);
+	js_set_str(report, "branch", js_str(run->request, "branch", ""));
 	js_set_int(report, "exit_status", error_exit_status(err->kind));
 	js_set_int(report, "green_round", green_round);
 	js_set_int(report, "input_tokens", input);
@@ -549,11 +578,21 @@ static int print_diff(struct run *run, int round, struct error *err)
 	return 0;
 }
 
+static void begin_event(struct run *run)
+{
+	struct json *fields = js_object_new();
+
+	js_set_str(fields, "run", run->dir.id);
+	js_set_str(fields, "directory", run->dir.path);
+	journal_event(&run->journal, "run", fields);
+}
+
 int run_go(struct run *run, bool dry, struct error *err)
 {
 	int green_round = 0, result;
 	const struct json *issue = js_get(run->request, "issue");
 
+	begin_event(run);
 	journal_note(&run->journal, "run %s  %s: %s", run->dir.id, js_str(issue, "source", ""),
 		     js_str(issue, "title", ""));
 	result = go_steps(run, dry, &green_round, err);
@@ -601,13 +640,58 @@ static int find_green(const struct run *run)
 	return 0;
 }
 
+/* Whether a run belongs to the repository and got past its own command line. */
+static bool is_ours(const char *state, const char *id, const char *where)
+{
+	struct rundir dir;
+	struct error ignored = {0};
+	struct json *request AUTO_JSON = NULL, *report AUTO_JSON = NULL;
+	bool ours = false;
+
+	if (rundir_open(state, id, false, &dir, &ignored) == 0) {
+		request = rundir_read(&dir, "request.json", "request", REQUEST_MAX, &ignored);
+		report = rundir_read(&dir, "report.json", "report", REQUEST_MAX, &ignored);
+		ours = strcmp(js_str(request, "repository", ""), where) == 0 &&
+		       strcmp(js_str(report, "outcome", ""), "bad-input") != 0;
+	}
+	rundir_release(&dir);
+	return ours;
+}
+
+/* The newest run of the repository that we stand in. Owned by the caller; NULL with err. */
+static char *newest_here(const char *state, struct error *err)
+{
+	struct repository repo;
+	char **ids, *found = NULL;
+	size_t count = 0;
+
+	if (repository_find(NULL, &repo, err)) {
+		repository_release(&repo);
+		error_next(err, "name the run: agent show lists them");
+		return NULL;
+	}
+	ids = rundir_list(state);
+	while (ids[count])
+		count++;
+	while (!found && count-- > 0)
+		if (is_ours(state, ids[count], repo.work_dir ? repo.work_dir : repo.git_dir))
+			found = mem_strdup(ids[count]);
+	text_free_words(ids);
+	repository_release(&repo);
+	if (!found) {
+		error_set(err, ERROR_USAGE, "this repository has no run yet");
+		error_next(err, "agent run 42.md begins one; agent show lists those of others");
+	}
+	return found;
+}
+
 static int go_on(struct options *options, bool publish, struct error *err)
 {
 	struct run run = {.key_fd = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
-	char *state AUTO_FREE = rundir_state_dir(err);
+	char *state AUTO_FREE = rundir_state_dir(err), *id AUTO_FREE = NULL;
 	int result;
 
 	if (options->word_count > 1)
@@ -615,8 +699,10 @@ static int go_on(struct options *options, bool publish, struct error *err)
 				 options->command->name);
 	if (!state)
 		return err->kind;
-	result = rundir_open(state, options->word_count ? options->words[0] : NULL, true,
-			     &run.dir, err);
+	id = options->word_count ? mem_strdup(options->words[0]) : newest_here(state, err);
+	if (!id)
+		return err->kind;
+	result = rundir_open(state, id, true, &run.dir, err);
 	if (result == 0)
 		result = run_open(&run, options, err);
 	if (result == 0 && publish && !find_green(&run)) {

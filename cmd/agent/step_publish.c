@@ -63,7 +63,7 @@ static int add_known_hosts(const struct run *run, struct json *remote, struct er
 	return 0;
 }
 
-static int open_credential(const struct run *run, const char *kind, int *fd, struct error *err)
+int step_open_credential(const struct run *run, const char *kind, int *fd, struct error *err)
 {
 	bool ssh = strcmp(kind, "ssh") == 0;
 	const char *key = ssh ? "publish.sshKey" : "publish.token";
@@ -133,7 +133,7 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 
 	if (strcmp(kind, "local") == 0)
 		return start_receive_pack(run, receive, &files->remote, err);
-	if (open_credential(run, kind, &files->secret, err))
+	if (step_open_credential(run, kind, &files->secret, err))
 		return err->kind;
 	if (strcmp(kind, "ssh") == 0 && add_known_hosts(run, run->remote, err))
 		return err->kind;
@@ -254,7 +254,7 @@ static int run_publish(struct run *run, const struct json *job,
 
 /* ---- what people see ---- */
 
-static int tell(struct run *run, struct error *err)
+static int tell(struct run *run, bool before, struct error *err)
 {
 	struct json *receipt AUTO_JSON =
 	    rundir_read(&run->dir, "publish/receipt.json", "receipt", VERDICT_MAX, err);
@@ -262,9 +262,10 @@ static int tell(struct run *run, struct error *err)
 	if (!receipt)
 		return err->kind ? err->kind : ERROR_FAILED;
 	journal_done(&run->journal, "%s%s at %.12s on %s", js_str(run->request, "branch", ""),
-		     js_bool(receipt, "already", false) ? " was there already" : "",
+		     before || js_bool(receipt, "already", false) ? " was there already" : "",
 		     js_str(receipt, "commit", ""), js_str(receipt, "url", run->remote_url));
-	show_server(run, js_str(receipt, "server", ""));
+	if (!before)
+		show_server(run, js_str(receipt, "server", ""));
 	return 0;
 }
 
@@ -291,9 +292,9 @@ int step_publish(struct run *run, int round, struct error *err)
 	struct error ignored = {0};
 	int result;
 
-	if (rundir_has(&run->dir, "publish/receipt.json"))
-		return 0;
 	journal_stage(&run->journal, "publish", run->remote_url);
+	if (rundir_has(&run->dir, "publish/receipt.json"))
+		return tell(run, true, err);
 	dir = rundir_subdir(&run->dir, "publish", err);
 	fd_remove_tree(run->dir.fd,
 		       "publish/scratch"); /* of an attempt that did not end well */
@@ -325,5 +326,5 @@ int step_publish(struct run *run, int round, struct error *err)
 		    err,
 		    "nothing is lost: agent resume %s pushes again without calling the model",
 		    run->dir.id);
-	return result ? result : tell(run, err);
+	return result ? result : tell(run, false, err);
 }

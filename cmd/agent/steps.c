@@ -160,9 +160,10 @@ int step_preflight(struct run *run, struct error *err)
 		result = jailplan_judge(&facts, word, err);
 	}
 	if (result == 0 && strcmp(facts.limits, "degraded") == 0)
-		journal_note(&run->journal,
-			     "note: no cgroup can be had here: the jail has no memory and "
-			     "process caps (jail.limits = degraded-ok)");
+		journal_note(
+		    &run->journal,
+		    "note: no cgroup can be had here: memory and process caps count for "
+		    "each process, not for the whole jail (jail.limits = degraded-ok)");
 	return result;
 }
 
@@ -199,7 +200,12 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
 	char *test AUTO_FREE =
 	    mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
-	char *about AUTO_FREE = mem_printf("Issue: %s", js_str(issue, "source", ""));
+	const char *source = js_str(issue, "source", ""), *slash = strrchr(source, '/');
+	bool is_text = strcmp(source, "-m") == 0 || strcmp(source, "standard input") == 0;
+	/* Of a path only its last part: what this machine's directories are called is nobody's business. */
+	char *about AUTO_FREE =
+	    is_text ? mem_printf("Issue: text, sha256 %.16s", js_str(issue, "sha256", ""))
+		    : mem_printf("Issue: %s", slash ? slash + 1 : source);
 
 	js_set_str(paths, "objects", objects);
 	js_set(job, "paths", paths);
