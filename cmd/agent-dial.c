@@ -6,19 +6,19 @@
  *	started by agent(1) alone: FD_CONTROL, FD_JOB, FD_NET
  *
  * The rows with network have none: they sit in an empty network namespace and ask here for a
- * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a
- *licence to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end
- *of a socketpair.
+ * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a licence
+ * to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end of a
+ * socketpair.
  *
- * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides,
- *which it does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
+ * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides, which it
+ * does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
  * {"connections","sent","received"}.
  *
  * SECURITY
- *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque.
- *Reach: any host that the machine reaches (its filter cannot see addresses), which is why it
- *holds no secret, parses nothing and reads no file but the resolver's. A compromise yields the
- *network of the machine without any credential, and the cipher text of one connection.
+ *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque. Reach: any
+ *	host that the machine reaches (its filter cannot see addresses), which is why it holds no secret,
+ *	parses nothing and reads no file but the resolver's. A compromise yields the network of the machine
+ *	without any credential, and the cipher text of one connection.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -80,8 +80,7 @@ struct dial {
 	long long connections, sent, received;
 };
 
-/* ---- flows
- * -------------------------------------------------------------------------------------- */
+/* ---- flows ---- */
 
 /* A broken source is an early end of file; a broken sink ends the flow with what is in it. */
 static void flow_fill(struct flow *flow, int fd)
@@ -127,8 +126,7 @@ static void flow_drain(struct flow *flow, int fd, long long *total)
 	}
 }
 
-/* ---- links
- * -------------------------------------------------------------------------------------- */
+/* ---- links ---- */
 
 static void link_init(struct link *link)
 {
@@ -184,8 +182,7 @@ static void link_serve(struct dial *dial, struct link *link)
 		link_close(link);
 }
 
-/* ---- answers
- * ------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
 static void answer_no(struct dial *dial)
 {
@@ -219,8 +216,7 @@ static bool answer_ok(int fd)
 	return sendmsg(FD_NET, &message, MSG_NOSIGNAL) >= 0;
 }
 
-/* ---- connecting
- * ------------------------------------------------------------------------------------ */
+/* ---- connecting ---- */
 
 static void set_reason(struct dial *dial, const struct addrinfo *at, const char *why)
 {
@@ -359,8 +355,7 @@ static void request_serve(struct dial *dial)
 	attempt_next(dial);
 }
 
-/* ---- the loop
- * --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 struct waits {
 	struct pollfd items[2 + 2 * LINKS_MOST];

@@ -1,30 +1,24 @@
 /*
  * NAME
- *	agent-egress - the only way out of a dependency warm: a CONNECT proxy with a list of
- *hosts
+ *	agent-egress - the only way out of a dependency warm: a CONNECT proxy with a list of hosts
  *
  * SYNOPSIS
  *	agent-egress	(started by agent only)
  *
  * READS
  *	FD_JOB	pipeline/fetch/policy.h
- *	FD_EGRESS	one listening socket, made by agent-jail on the loopback of the warm's
- *own network namespace
+ *	FD_EGRESS	one listening socket, made by agent-jail on the loopback of the warm's own network namespace
  *
  * WRITES
- *	FD_CONTROL
- *{"event":"egress","host","port","allowed":bool,"why","bytes","sent","received","ms"} for each
- *request; at the end
- *{"event":"result","allowed":N,"denied":N,"failed":N,"sent":N,"received":N}. It ends when the
- *		supervisor shuts its side of FD_CONTROL down for writing, or after the job's
- *wall_ms.
+ *	FD_CONTROL	{"event":"egress","host","port","allowed":bool,"why","bytes","sent","received","ms"} for each request;
+ *		at the end {"event":"result","allowed":N,"denied":N,"failed":N,"sent":N,"received":N}. It ends when the
+ *		supervisor shuts its side of FD_CONTROL down for writing, or after the job's wall_ms.
  *
  * SECURITY
- *	Hostile inputs: requests from the jail, bytes of the registries. Reach: the network of
- *the host, no files but those of the name service, runs nothing. It decides on names and
- *addresses (pipeline/fetch/policy.h, resolve.h, hello.h), sees no plain text and holds no
- *secret. A compromise can connect anywhere that the host can; it has nothing to carry there but
- *what the warm itself sends.
+ *	Hostile inputs: requests from the jail, bytes of the registries. Reach: the network of the host, no files but
+ *	those of the name service, runs nothing. It decides on names and addresses (pipeline/fetch/policy.h,
+ *	resolve.h, hello.h), sees no plain text and holds no secret. A compromise can connect anywhere that the
+ *	host can; it has nothing to carry there but what the warm itself sends.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -6,27 +6,24 @@
  *	agent-fetch warm	(started by agent only)
  *
  * READS
- *	FD_JOB	{"paths":{"repo","common","alternates","store":state's
- *store/deps},"recipe","base_tree","plan","run","verify",
+ *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","plan","run","verify",
  *		"hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
  *	FD_SPEC, FD_SPEC2	passed on to agent-jail unread
  *
  * WRITES
- *	FD_OUT	fetch.json:
- *{"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
+ *	FD_OUT	fetch.json: {"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
  *		"files":N,"bytes":N}
  *	FD_LOG	what both jails printed, capped
- *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the
- *supervisor, which alone has the jail's exit facts, answers {"ok":true} or
- *{"ok":false,"why":"…"} store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
+ *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
+ *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…"}
+ *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
  * SECURITY
- *	Hostile inputs: the repository's objects and lock files; the files that the package
- *manager and what it downloaded left in the output directories. Reach: reads the repository,
- *writes the store; no network, no sockets, runs nothing after its start (both jails are started
- *before it gives up power and wait for a go). A compromise can poison layers of this user's
- *store, and so what later tests of the same inputs see; it cannot reach a secret, a host, or
- *the repository.
+ *	Hostile inputs: the repository's objects and lock files; the files that the package manager and what it
+ *	downloaded left in the output directories. Reach: reads the repository, writes the store; no
+ *	network, no sockets, runs nothing after its start (both jails are started before it gives up power and wait
+ *	for a go). A compromise can poison layers of this user's store, and so what later tests of the same
+ *	inputs see; it cannot reach a secret, a host, or the repository.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +55,7 @@ static struct jail_handle warm_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
 static struct jail_handle verify_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
 static bool has_warm, has_verify;
 
-/* ---- before power is given up ------------------------------------------------------------ */
+/* ---- before power is given up ---- */
 
 static int prestart(struct stage *stage, struct error *err)
 {
@@ -83,7 +80,7 @@ static void close_jails(void)
 	has_warm = has_verify = false;
 }
 
-/* ---- one warm ---------------------------------------------------------------------------- */
+/* ---- one warm ---- */
 
 struct warm {
 	const struct json *job;
@@ -168,7 +165,7 @@ static int read_base(const struct stage *stage, struct warm *warm, struct error 
 	return 0;
 }
 
-/* ---- jails ------------------------------------------------------------------------------- */
+/* ---- jails ---- */
 
 /* Only the supervisor has the exit facts. */
 static int ask_outcome(const char *event, const char *what, struct error *err)
@@ -255,7 +252,7 @@ static int run_verify(struct warm *warm, struct error *err)
 	return kind;
 }
 
-/* ---- sealing ----------------------------------------------------------------------------- */
+/* ---- sealing ---- */
 
 static int make_seal(const struct warm *warm, int *seal, int *work, int *home,
 		     struct error *err)
@@ -342,7 +339,7 @@ static int seal_layer(struct warm *warm, bool *won, struct error *err)
 	return store_seal(warm->deps, warm->tmp, warm->key, won, err);
 }
 
-/* ---- the result -------------------------------------------------------------------------- */
+/* ---- the result ---- */
 
 /* Digest and counts of the layer that is in the store, whoever made it. */
 static int read_layer(struct warm *warm, struct error *err)

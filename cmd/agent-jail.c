@@ -6,20 +6,20 @@
  *	agent-jail	(no arguments; everything comes on descriptors, see pipeline/fds.h)
  *
  * Reads the spec (FD_SPEC, sealed, from the supervisor) and the go (FD_GO, from the program
- *that started it: which layers make the work tree). Writes the exit facts (FD_FACTS, straight
- *to the supervisor), after nothing of the jail is alive any more. The payload gets FD_STDIN,
- *FD_STDOUT and FD_STDERR and no other descriptor. Exits with 0, or with 125 when the payload
- *was not started; without a go it exits quietly. The closing of FD_GO ends the jail at any
- *time.
+ * that started it: which layers make the work tree). Writes the exit facts (FD_FACTS, straight
+ * to the supervisor), after nothing of the jail is alive any more. The payload gets FD_STDIN,
+ * FD_STDOUT and FD_STDERR and no other descriptor. Exits with 0, or with 125 when the payload
+ * was not started; without a go it exits quietly. The closing of FD_GO ends the jail at any
+ * time.
  *
  * SECURITY
  *	Hostile inputs: the go, of which it takes names of layers only, resolved below the store
- *and the run's directory without following links; everything that the payload does. The spec is
- *trusted. Reach: started by root, it is root until it has made the mounts and the control
- *group, and its helper is the payload's user from its first step; started by a user, it never
- *has more than the user. A compromise of the payload yields the payload: an empty network, no
- *capability, no file of the host but the listed read-only ones. A compromise of the starter
- *yields a choice among layers of the store.
+ * and the run's directory without following links; everything that the payload does. The spec is
+ * trusted. Reach: started by root, it is root until it has made the mounts and the control
+ * group, and its helper is the payload's user from its first step; started by a user, it never
+ * has more than the user. A compromise of the payload yields the payload: an empty network, no
+ * capability, no file of the host but the listed read-only ones. A compromise of the starter
+ * yields a choice among layers of the store.
  */
 #include <stdio.h>
 #include <string.h>

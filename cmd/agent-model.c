@@ -5,18 +5,16 @@
  * SYNOPSIS
  *	agent-model		started by agent, with the descriptors of its row
  *
- * Asks the model of its job, runs its tool calls on the files of the base commit in memory, and
- *ends when the model submits. Reads FD_JOB (pipeline/model/job.h), FD_ISSUE, FD_CHANGES (rounds
- *after the first), FD_REPLAY (replay), FD_SECRET (the model key; none for replay and servers
- *without a key), the repository's objects, the CA bundle. Appends to FD_TALK
- *(pipeline/model/conversation.h), writes FD_OUT: changes.json, sends events.
+ * Asks the model of its job, runs its tool calls on the files of the base commit in memory, and ends when the
+ * model submits. Reads FD_JOB (pipeline/model/job.h), FD_ISSUE, FD_CHANGES (rounds after the first), FD_REPLAY
+ * (replay), FD_SECRET (the model key; none for replay and servers without a key), the repository's objects, the
+ * CA bundle. Appends to FD_TALK (pipeline/model/conversation.h), writes FD_OUT: changes.json, sends events.
  *
  * SECURITY
- *	Hostile inputs: every byte from the provider, the issue, the repository's content, the
- *feedback with test output. Reach: read the repository's objects and the CA bundle; talk to one
- *host through agent-dial; append to the conversation. It holds the model key and runs nothing.
- *A compromise yields the key and what the model may be sent anyway; it can lie in changes.json,
- *which agent-apply checks as hostile.
+ *	Hostile inputs: every byte from the provider, the issue, the repository's content, the feedback with test
+ *	output. Reach: read the repository's objects and the CA bundle; talk to one host through agent-dial; append
+ *	to the conversation. It holds the model key and runs nothing. A compromise yields the key and what the
+ *	model may be sent anyway; it can lie in changes.json, which agent-apply checks as hostile.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -4,29 +4,29 @@
  *
  * SYNOPSIS
  *	agent-publish (started by agent only; git starts it again as its GIT_ASKPASS and
- *GIT_SSH)
+ * GIT_SSH)
  *
  * READS
  *	FD_JOB, FD_TREE (tree.json), FD_VERDICT (verdict.json), FD_SECRET (token, user:token or
- *SSH key), the repository's and the quarantine's objects, what git and the server say.
+ * SSH key), the repository's and the quarantine's objects, what git and the server say.
  *
  * WRITES
  *	the commit into the quarantine; a git directory of its own in the scratch directory;
- *FD_OUT (receipt.json); FD_LOG (what git and the server said, raw and capped); the event
- *{"event":"commit","oid"} before anything is sent.
+ * FD_OUT (receipt.json); FD_LOG (what git and the server said, raw and capped); the event
+ * {"event":"commit","oid"} before anything is sent.
  *
  * RUNS
  *	git push, git ls-remote and their helpers; ssh-agent, ssh-add, ssh.
  *
  * SECURITY
  *	Hostile inputs: the server's answers and its hooks' messages, tree.json and the message
- *in it (a model's words). Reach: the one host:port that agent-dial has from the supervisor, or
- *the one socket to git receive-pack; the repository read-only; the scratch directory. Holds the
- *push credential; git's helper for https gets it by GIT_ASKPASS, ssh-agent by a pipe; no other
- *process has it. A compromise can push anything that the credential may push to that remote,
- *and read the repository. It cannot write the repository, reach another host, see the model's
- *key, or run the project's code. Law L7 is kept here: the tree is built again from the base and
- *the recorded changes, and the verdict must name it.
+ * in it (a model's words). Reach: the one host:port that agent-dial has from the supervisor, or
+ * the one socket to git receive-pack; the repository read-only; the scratch directory. Holds the
+ * push credential; git's helper for https gets it by GIT_ASKPASS, ssh-agent by a pipe; no other
+ * process has it. A compromise can push anything that the credential may push to that remote,
+ * and read the repository. It cannot write the repository, reach another host, see the model's
+ * key, or run the project's code. Law L7 is kept here: the tree is built again from the base and
+ * the recorded changes, and the verdict must name it.
  */
 #include <errno.h>
 #include <fcntl.h>

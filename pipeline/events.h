@@ -1,15 +1,12 @@
 /*
- * What a stage tells the supervisor while it works: JSON lines on FD_CONTROL. The supervisor
- *treats them as hostile (pipeline/supervise.c: capped, validated, escaped before they are
- *shown).
+ * What a stage tells the supervisor while it works: JSON lines on FD_CONTROL. The supervisor treats
+ * them as hostile (pipeline/supervise.c: capped, validated, escaped before they are shown).
  *
  *	{"event":"progress","text":"reading 3 files"}
  *	{"event":"error","kind":-4,"message":"…","next":"…"}
  *	{"event":"usage","input":N,"output":N,…}       agent-model, after each call
- *	{"event":"reserve","tokens":N}                 agent-model, before each call; waits for
- *the answer
- *	                                               {"granted":true} or
- *{"granted":false,"why":"…"}
+ *	{"event":"reserve","tokens":N}                 agent-model, before each call; waits for the answer
+ *	                                               {"granted":true} or {"granted":false,"why":"…"}
  *	{"event":"result", …}                          the row's own closing facts
  */
 #ifndef PIPELINE_EVENTS_H

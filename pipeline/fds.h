@@ -11,8 +11,8 @@ enum stage_fd {
 	FD_JOB = 4,    /* sealed memfd: this row's parameters, one JSON object, written by us */
 	FD_OUT = 5,    /* write: the artefact that this row makes */
 	FD_SECRET = 6, /* the row's secret: sealed memfd or file, read with pread */
-	FD_NET = 8,	 /* unix seqpacket socket to agent-dial (pipeline/dial.h) */
-	FD_ISSUE = 9,	 /* read: issue text */
+	FD_NET = 8,    /* unix seqpacket socket to agent-dial (pipeline/dial.h) */
+	FD_ISSUE = 9,  /* read: issue text */
 	FD_CHANGES = 10, /* read: changes.json of this or the round before */
 	FD_TALK = 11,	 /* read, append: conversation.jsonl */
 	FD_TREE = 12,	 /* read: tree.json */

@@ -1,14 +1,13 @@
 /*
- * The life of a stage process: check what was inherited against the row, give up power, read
- *the job, work, report. Every program but agent and agent-jail has a main of one line:
+ * The life of a stage process: check what was inherited against the row, give up power, read the job,
+ * work, report. Every program but agent and agent-jail has a main of one line:
  *
  *	int main(int argc, char **argv) { return stage_main(argc, argv, NULL, run); }
  *
- * Order: (1) row by program name and argv[1]; environment and descriptors are exactly the
- *row's, or exit 125; (2) prestart, for the rows that start agent-jail; (3) stage_restrict:
- *non-dumpable, no_new_privs, own uid when started by root, network namespace, Landlock,
- *rlimits, seccomp; (4) run. Any failure of 1 to 3 ends the process with 125 before it looked at
- *input.
+ * Order: (1) row by program name and argv[1]; environment and descriptors are exactly the row's, or
+ * exit 125; (2) prestart, for the rows that start agent-jail; (3) stage_restrict: non-dumpable,
+ * no_new_privs, own uid when started by root, network namespace, Landlock, rlimits, seccomp;
+ * (4) run. Any failure of 1 to 3 ends the process with 125 before it looked at input.
  */
 #ifndef PIPELINE_STAGE_H
 #define PIPELINE_STAGE_H

@@ -35,8 +35,8 @@ enum stage_net {
 
 enum secret_id {
 	SECRET_NONE,
-	SECRET_MODEL_KEY,      /* provider's API key */
-	SECRET_PUSH,	       /* token, user:token, or SSH private key */
+	SECRET_MODEL_KEY, /* provider's API key */
+	SECRET_PUSH,	  /* token, user:token, or SSH private key */
 };
 
 enum stage_filter {

@@ -279,7 +279,8 @@ static int next_timeout(const struct supervisor *sup, long long until_ms)
 	for (size_t i = 0; i < sup->count; i++) {
 		const struct supervised *sv = sup->children[i];
 
-		if (!sv->ended && !sv->expired && sv->deadline_ms && sv->deadline_ms - now < wait)
+		if (!sv->ended && !sv->expired && sv->deadline_ms &&
+		    sv->deadline_ms - now < wait)
 			wait = sv->deadline_ms - now;
 		if (!sv->ended && sv->hard_ms && sv->hard_ms - now < wait)
 			wait = sv->hard_ms - now;
@@ -403,7 +404,8 @@ void supervise_end(struct supervisor *sup, struct supervised *sv)
 			(sup->count - i) * sizeof(sup->children[0]));
 		kill_child(sv);
 		if (!sv->row && !sv->ended)
-			poll(&(struct pollfd){.fd = sv->child.pidfd, .events = POLLIN}, 1, GRACE_MS);
+			poll(&(struct pollfd){.fd = sv->child.pidfd, .events = POLLIN}, 1,
+			     GRACE_MS);
 		kill_hard(sv);
 		spawn_release(&sv->child);
 		js_free(sv->result);

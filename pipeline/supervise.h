@@ -32,7 +32,7 @@ struct supervised {
 	bool shown;	       /* its progress is the line on the terminal */
 	long long deadline_ms; /* CLOCK_MONOTONIC; 0: none */
 	unsigned wall_s;       /* what the deadline was made of, for the message */
-	long long hard_ms; /* when a polite end becomes SIGKILL; 0: none is under way */
+	long long hard_ms;     /* when a polite end becomes SIGKILL; 0: none is under way */
 	bool ended, expired;
 	int status;	       /* exit status, or -signal */
 	struct error error;    /* from its error event */

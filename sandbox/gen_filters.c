@@ -56,8 +56,7 @@
 
 enum profile { QUIET, PUMP, LAUNCHER };
 
-/* ---- lists
- * ----------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 /* What every process of ours does: files already allowed by Landlock, memory, time, waiting. */
 static const char *const calls_common[] = {
@@ -244,8 +243,7 @@ static const unsigned prctls_launcher[] = {PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- rules
- * ------------------------------------------------------------------------------------ */
+/* ---- rules ---- */
 
 static void die(const char *what, int code)
 {
@@ -387,8 +385,7 @@ static void add_files(scmp_filter_ctx ctx, enum profile profile, bool writes)
 	ALLOW(ctx, "mknodat", BITS(2, S_IFMT, S_IFCHR), IS(3, 0));
 }
 
-/* ---- output
- * ------------------------------------------------------------------------------------ */
+/* ---- output ---- */
 
 static void print_filter(scmp_filter_ctx ctx, const char *name)
 {

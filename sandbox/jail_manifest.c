@@ -17,12 +17,28 @@
  * Read-only inside, at the same path. A missing one is skipped; a link is made again as a link. Of /etc only what programs do
  * look for: each line costs every jail.
  */
-static const char *const toolchain[] = {
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-    "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/protocols", "/etc/services",
-    "/etc/mime.types", "/etc/localtime", "/etc/fonts", "/etc/os-release", "/etc/perl", "/etc/php",
-    "/etc/maven"};
+static const char *const toolchain[] = {"/usr",
+					"/bin",
+					"/sbin",
+					"/lib",
+					"/lib32",
+					"/lib64",
+					"/libx32",
+					"/etc/ld.so.cache",
+					"/etc/alternatives",
+					"/etc/ssl/certs",
+					"/etc/ssl/openssl.cnf",
+					"/etc/pki/tls/certs",
+					"/etc/pki/ca-trust/extracted",
+					"/etc/protocols",
+					"/etc/services",
+					"/etc/mime.types",
+					"/etc/localtime",
+					"/etc/fonts",
+					"/etc/os-release",
+					"/etc/perl",
+					"/etc/php",
+					"/etc/maven"};
 
 static const struct {
 	const char *name, *value;

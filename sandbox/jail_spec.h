@@ -32,10 +32,9 @@ enum jail_bind {
 struct jail_mount {
 	enum jail_bind how;
 	bool optional; /* a missing source is skipped (toolchain manifest) instead of fatal */
-	char *
-	    source;   /* absolute, resolved without following links except for JAIL_BIND_RO
+	char *source;  /* absolute, resolved without following links except for JAIL_BIND_RO
 			 manifest   entries, whose link is re-made as a link inside (merged /usr) */
-	char *target; /* absolute inside */
+	char *target;  /* absolute inside */
 };
 
 struct jail_limits {

@@ -58,8 +58,7 @@ static struct part *parts_add(struct parts *parts, const char *path)
 	return part;
 }
 
-/* ---- what there is
- * ---------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 /* Goes one name further. *rest is what remains to walk; a link's target comes in front of it.
  */
@@ -167,8 +166,7 @@ static int take_tree(struct parts *parts, const char *path, bool write, struct e
 	return 0;
 }
 
-/* ---- the new root
- * ------------------------------------------------------------------------------------ */
+/* ---- the new root ---- */
 
 /* Mounts that lie below others come after them; links come last. */
 static int compare_parts(const void *a, const void *b)

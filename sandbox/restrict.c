@@ -40,8 +40,7 @@
 
 #include "filters.h" /* made by gen_filters.c */
 
-/* ---- Landlock: linux/landlock.h up to ABI 7 (the floor's header is older)
- * ------------------------ */
+/* ---- Landlock: linux/landlock.h up to ABI 7 (the floor's header is older) ---- */
 
 #define LANDLOCK_ABI_NEWEST 7
 #define LANDLOCK_CREATE_RULESET_VERSION_FLAG 1u
@@ -179,8 +178,7 @@ static int landlock_prepare(const struct restrict_policy *policy, int *ruleset,
 	return 0;
 }
 
-/* ---- rlimits
- * ------------------------------------------------------------------------------------- */
+/* ---- rlimits ---- */
 
 static int lower_limit(int resource, rlim_t wanted, const char *name, struct error *err)
 {
@@ -212,8 +210,7 @@ static int set_limits(const struct restrict_policy *policy, struct error *err)
 	return result;
 }
 
-/* ---- identity and network
- * -------------------------------------------------------------------------- */
+/* ---- identity and network ---- */
 
 /* Whether uid_map or gid_map of our user namespace covers id. */
 static bool id_is_mapped(const char *map, unsigned long id)
@@ -318,8 +315,7 @@ static int user_entry(const struct restrict_policy *policy, bool as_root, struct
 	return user_entry_make(geteuid(), getegid(), err);
 }
 
-/* ---- capabilities
- * ------------------------------------------------------------------------------------ */
+/* ---- capabilities ---- */
 
 static int set_capabilities(uint64_t permitted, uint64_t inheritable, struct error *err)
 {
@@ -404,8 +400,7 @@ static int drop_power(const struct restrict_policy *policy, bool as_root, struct
 	return result;
 }
 
-/* ---- seccomp
- * ---------------------------------------------------------------------------------------- */
+/* ---- seccomp ---- */
 
 #define FILTER_LONGEST 2048
 
@@ -456,8 +451,7 @@ static int seccomp_self(const struct restrict_policy *policy, struct error *err)
 	return error_set(err, ERROR_ISOLATION, "seccomp: no such filter");
 }
 
-/* ---- the call
- * ---------------------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 /* A change of uid clears the signal that ends us with our parent: set it again. */
 static int keep_parent(int death_signal, pid_t parent, struct error *err)

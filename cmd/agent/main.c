@@ -5,15 +5,14 @@
  * SYNOPSIS
  *	agent run|resume|publish|show|jail|gc|help [options] …
  *
- * READS the operator's configuration, .agent/config of the base commit (as bytes that
- *agent-apply found), the issue, the run directory. WRITES the run directory, the ledger, the
- *terminal.
+ * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
+ * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
  *
  * SECURITY. Hostile input: issue text (only carried), the repository's configuration (parsed,
- * bounded), events of the stages (parsed, bounded), exit facts of a jail. Holds no secret's
- *bytes: they are moved to sealed memory files before anything is parsed, and passed on as
- *descriptors. Links neither libgit2 nor libcurl, opens no socket to a network. A compromise has
- *the user's own rights: so it interprets as little as it can.
+ * bounded), events of the stages (parsed, bounded), exit facts of a jail. Holds no secret's bytes: they
+ * are moved to sealed memory files before anything is parsed, and passed on as descriptors. Links neither
+ * libgit2 nor libcurl, opens no socket to a network. A compromise has the user's own rights: so it
+ * interprets as little as it can.
  */
 #include "agent.h"
 

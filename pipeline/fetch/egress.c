@@ -28,7 +28,7 @@ struct server {
 	struct egress_totals *totals;
 };
 
-/* ---- the listener ------------------------------------------------------------------------ */
+/* ---- the listener ---- */
 
 static int check_listener(int fd, struct error *err)
 {
@@ -126,7 +126,7 @@ int egress_take_listener(int fd, int stop_fd, long long wait_ms, struct error *e
 	}
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void finish(struct server *server, size_t index)
 {

@@ -29,7 +29,7 @@
 #define CACHE_NAME "npm.json"
 #define CACHE_VERSION 1
 
-/* ---- finding programs -------------------------------------------------------------------- */
+/* ---- finding programs ---- */
 
 static bool is_below(const char *path, const char *directory)
 {
@@ -58,7 +58,7 @@ char *npm_find_program(const char *path, const char *name, const char *avoid)
 	return NULL;
 }
 
-/* ---- what an answer depends on ----------------------------------------------------------- */
+/* ---- what an answer depends on ---- */
 
 static const char *env_value(char *const *env, const char *name)
 {
@@ -127,7 +127,7 @@ static void describe(const struct npm_source *source, const char *npm, const cha
 			strbuf_addf(out, "%s\n", *entry);
 }
 
-/* ---- asking npm -------------------------------------------------------------------------- */
+/* ---- asking npm ---- */
 
 static char **listed_environment(const struct npm_source *source, bool bare, const char *path)
 {
@@ -212,7 +212,7 @@ static int ask(const char *npm, char *const *env, bool json, struct strbuf *answ
 	return 0;
 }
 
-/* ---- the settings that count ------------------------------------------------------------- */
+/* ---- the settings that count ---- */
 
 /* Lines "KEY = (protected)" of `npm config ls`. */
 static struct json *protected_names(const char *listing)
@@ -377,7 +377,7 @@ const char *npm_config_token_key(const struct npm_config *config, const char *ur
 	return NULL;
 }
 
-/* ---- keeping the answer ------------------------------------------------------------------ */
+/* ---- keeping the answer ---- */
 
 /* What the kept answer must have been made of to count: npm, node, environment, the files it
  * named. */

@@ -53,7 +53,7 @@ void npm_config_release(struct npm_config *config);
 /* The protected key that holds the credential for a registry URL, or NULL. Borrowed. */
 const char *npm_config_token_key(const struct npm_config *config, const char *url);
 
-/* ---- pure parts, for tests --------------------------------------------------------------- */
+/* ---- pure parts, for tests ---- */
 
 /* From `npm config ls -l --json` (parsed), the text of `npm config ls`, and the first again
  * without any configuration file: the selected settings, as they are kept. New; NULL with err.

@@ -29,7 +29,7 @@ static const char *next_package(const struct json *packages, void **iter, struct
 	return js_next((struct json *)(uintptr_t)packages, iter, entry);
 }
 
-/* ---- lint -------------------------------------------------------------------------------- */
+/* ---- lint ---- */
 
 static bool host_listed(const struct authority *at, const struct npm_lint *lint)
 {
@@ -139,7 +139,7 @@ int npm_lock_lint(const struct json *lock, const char *file, const struct npm_li
 	return 0;
 }
 
-/* ---- lists ------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static char **collect(const struct json *lock,
 		      bool (*wanted)(const char *, const struct json *))
@@ -206,7 +206,7 @@ char **npm_lock_bins(const struct json *manifest)
 	return list;
 }
 
-/* ---- .npmrc ------------------------------------------------------------------------------ */
+/* ---- .npmrc ---- */
 
 static bool is_plain_setting(const char *line, size_t len)
 {

@@ -41,7 +41,7 @@ const char *fetch_recipe_text(enum fetch_recipe recipe)
 	return "?";
 }
 
-/* ---- detection --------------------------------------------------------------------------- */
+/* ---- detection ---- */
 
 static bool base_has(const struct json *base, const char *name)
 {
@@ -66,7 +66,7 @@ enum fetch_recipe fetch_detect(const struct config *config, const struct json *b
 	return FETCH_NONE;
 }
 
-/* ---- the text that the key is made of ---------------------------------------------------- */
+/* ---- the text that the key is made of ---- */
 
 /* One fact. The length in front makes two texts equal only if all their facts are. */
 void draft_note(struct draft *draft, const char *name, const char *value)
@@ -136,7 +136,7 @@ int draft_note_tool(struct draft *draft, const char *program, struct error *err)
 	return 0;
 }
 
-/* ---- the operator's environment ---------------------------------------------------------- */
+/* ---- the operator's environment ---- */
 
 static const char *first_from_env(const struct draft *draft, const char *const *names)
 {
@@ -192,7 +192,7 @@ int draft_surroundings(struct draft *draft, struct error *err)
 	return 0;
 }
 
-/* ---- hosts ------------------------------------------------------------------------------- */
+/* ---- hosts ---- */
 
 static int parse_listed(const char *key, const char *item, struct authority *at,
 			struct error *err)
@@ -288,7 +288,7 @@ static int add_upstream(struct draft *draft, struct json *job, struct error *err
 	return 0;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static struct json *egress_limits(const struct fetch_plan *plan, const struct config *config)
 {

@@ -11,7 +11,7 @@
 
 #define CA_INSIDE "/etc/agent/ca.crt"
 
-/* ---- jails ------------------------------------------------------------------------------- */
+/* ---- jails ---- */
 
 /* Keeps the last of two settings: execve would pass both on. */
 void draft_env(struct jail_spec *spec, const char *name, const char *value)

@@ -12,7 +12,7 @@
 #include "pipeline/fetch/inside.h"
 #include "pipeline/fetch/npm_config.h"
 
-/* ---- npm --------------------------------------------------------------------------------- */
+/* ---- npm ---- */
 
 /* npm's settings are ours and the operator's registry; configuration files play no part. */
 static const char *const env_npm[][2] = {
@@ -153,7 +153,7 @@ int draft_npm(struct draft *draft, struct error *err)
 	return kind;
 }
 
-/* ---- general ----------------------------------------------------------------------------- */
+/* ---- general ---- */
 
 /* A list of the configuration as words of the job; each must stay inside. "~/": below HOME. */
 static int add_paths(struct draft *draft, const char *key, const char *member, bool home_ok,

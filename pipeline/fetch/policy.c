@@ -6,7 +6,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 
-/* ---- the job ----------------------------------------------------------------------------- */
+/* ---- the job ---- */
 
 static int parse_place(const struct json *object, const char *const *keys, struct authority *at,
 		       struct error *err)
@@ -124,7 +124,7 @@ const struct policy_rule *policy_find(const struct policy *policy, const struct 
 	return NULL;
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* Length of the head with its empty line; 0 when it is not all there; -1 when a byte in it is
  * not allowed. Only whole lines count, so a forged line cannot hide behind a lone CR or LF. */

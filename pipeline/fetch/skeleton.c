@@ -22,7 +22,7 @@
 #define BYTES_MAX ((uint64_t)256 << 20) /* of the skeleton as a whole */
 #define MANIFEST_MAX ((size_t)4 << 20)	/* of a package.json, an .npmrc */
 
-/* ---- lists ------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static struct skeleton_file *add_file(struct skeleton *out, const char *path)
 {
@@ -73,7 +73,7 @@ void skeleton_release(struct skeleton *skeleton)
 	memset(skeleton, 0, sizeof(*skeleton));
 }
 
-/* ---- reading the base -------------------------------------------------------------------- */
+/* ---- reading the base ---- */
 
 /* A plain file of the tree. 0; ERROR_NO when it is missing or something else. */
 static int add_input(struct view *view, const char *path, struct skeleton *out,
@@ -123,7 +123,7 @@ static int read_input(struct view *view, const struct skeleton *out, const char 
 	return error_set(err, ERROR_FAILED, "%s is no input", path);
 }
 
-/* ---- npm --------------------------------------------------------------------------------- */
+/* ---- npm ---- */
 
 static struct json *read_json_input(struct view *view, const struct skeleton *out,
 				    const char *path, size_t max_bytes, struct error *err)
@@ -235,7 +235,7 @@ int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out
 	return 0;
 }
 
-/* ---- general ----------------------------------------------------------------------------- */
+/* ---- general ---- */
 
 static int add_pattern(struct view *view, const char *pattern, struct skeleton *out,
 		       struct error *err)
@@ -276,7 +276,7 @@ int skeleton_general(struct view *view, const struct json *job, struct skeleton 
 	return 0;
 }
 
-/* ---- key --------------------------------------------------------------------------------- */
+/* ---- key ---- */
 
 void skeleton_key(const struct skeleton *skeleton, const char *plan, char key[STORE_KEY_SIZE])
 {
@@ -297,7 +297,7 @@ void skeleton_key(const struct skeleton *skeleton, const char *plan, char key[ST
 	strbuf_release(&text);
 }
 
-/* ---- writing ----------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int write_one(const struct skeleton_file *file, struct view *view, int dir_fd,
 		     uint64_t *left_bytes, struct error *err)

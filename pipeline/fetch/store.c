@@ -22,7 +22,7 @@
 #define DEPTH_MAX 200
 #define MANIFEST_MAX ((size_t)1 << 30)
 
-/* ---- paths ------------------------------------------------------------------------------- */
+/* ---- paths ---- */
 
 static int open_deps(const char *state)
 {
@@ -103,7 +103,7 @@ int store_remember(int deps_fd, int tmp_fd, const char *tree_name, const char *k
 	return 0;
 }
 
-/* ---- what is under way ------------------------------------------------------------------- */
+/* ---- what is under way ---- */
 
 static int give(int dir, const char *name, uid_t uid)
 {
@@ -177,7 +177,7 @@ int store_remove(const char *state, const char *key, struct error *err)
 	return 0;
 }
 
-/* ---- taking outputs ---------------------------------------------------------------------- */
+/* ---- taking outputs ---- */
 
 /* Makes the parents of path below dir_fd; returns the last one's descriptor, and the name in
  * it. */
@@ -231,7 +231,7 @@ int store_take(int from_fd, int to_fd, const char *path, struct error *err)
 	return 0;
 }
 
-/* ---- the manifest ------------------------------------------------------------------------ */
+/* ---- the manifest ---- */
 
 struct walk {
 	struct seal *seal;

@@ -2,13 +2,13 @@
  * The store of dependency layers, <state>/store/deps:
  *
  *	<key>/work/…  <key>/home/…   what lies below the work tree and below HOME
- *	<key>/manifest               "mode size sha256 path" of each, sorted; its SHA-256 is the
- *digest <key>/layer.json             what was sealed: recipe, digest, counts by-tree/<hash> the
- *key of a base tree and plan .tmp-<run>/                  a warm that is under way, locked
- *(flock) while its supervisor lives
+ *	<key>/manifest               "mode size sha256 path" of each, sorted; its SHA-256 is the digest
+ *	<key>/layer.json             what was sealed: recipe, digest, counts
+ *	by-tree/<hash>               the key of a base tree and plan
+ *	.tmp-<run>/                  a warm that is under way, locked (flock) while its supervisor lives
  *
- * A layer appears by one rename or not at all. What a jail made is hostile: it is walked
- *without following links, and only plain files, directories and symbolic links are taken.
+ * A layer appears by one rename or not at all. What a jail made is hostile: it is walked without
+ * following links, and only plain files, directories and symbolic links are taken.
  */
 #ifndef FETCH_STORE_H
 #define FETCH_STORE_H
@@ -23,7 +23,7 @@ struct json;
 
 #define STORE_KEY_SIZE 65 /* 64 hex digits and NUL */
 
-/* ---- supervisor -------------------------------------------------------------------------- */
+/* ---- supervisor ---- */
 
 /* Makes <state>/store/deps with by-tree/, and <state>/store/probe; when we are root gives deps
  * to uid. 0 or ERROR_FAILED. */
@@ -49,7 +49,7 @@ unsigned store_sweep(const char *state);
  */
 int store_remove(const char *state, const char *key, struct error *err);
 
-/* ---- agent-fetch ------------------------------------------------------------------------- */
+/* ---- agent-fetch ---- */
 
 /* The file name below by-tree/. */
 void store_tree_name(const char *base_tree, const char *plan_text, char name[STORE_KEY_SIZE]);

@@ -106,7 +106,7 @@ static void deny_hello(struct tunnel *tunnel, const char *why)
 	tunnel->deadline_ms = fd_now_ms() + tunnel->shared->policy->head_ms;
 }
 
-/* ---- reaching the other side ------------------------------------------------------------- */
+/* ---- reaching the other side ---- */
 
 static void say_yes(struct tunnel *tunnel)
 {
@@ -202,7 +202,7 @@ static void connected(struct tunnel *tunnel)
 	tunnel->deadline_ms = fd_now_ms() + policy->connect_ms;
 }
 
-/* ---- deciding ---------------------------------------------------------------------------- */
+/* ---- deciding ---- */
 
 static void read_request(struct tunnel *tunnel)
 {
@@ -292,7 +292,7 @@ static void read_hello(struct tunnel *tunnel)
 	tunnel->state = TUNNEL_PIPE;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static void broken(struct tunnel *tunnel)
 {

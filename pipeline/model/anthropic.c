@@ -15,8 +15,7 @@
 #include "pipeline/model/conversation.h"
 #include "pipeline/model/wire.h"
 
-/* ---- request
- * ------------------------------------------------------------------------------------------ */
+/* ---- request ---- */
 
 static struct json *block_new(const char *type)
 {
@@ -190,8 +189,7 @@ static void make_request(const struct provider_request *request, struct strbuf *
 	js_format(root, body);
 }
 
-/* ---- response
- * ----------------------------------------------------------------------------------------- */
+/* ---- response ---- */
 
 static const struct {
 	const char *word;

@@ -40,8 +40,7 @@ static void attempt_release(struct attempt *attempt)
 }
 #define AUTO_ATTEMPT __attribute__((cleanup(attempt_release)))
 
-/* ---- receiving
- * ------------------------------------------------------------------------------------------ */
+/* ---- receiving ---- */
 
 static int begin(void *arg, const struct http_result *result)
 {
@@ -72,8 +71,7 @@ static int receive(void *arg, const char *bytes, size_t len)
 	return result;
 }
 
-/* ---- what came of it
- * --------------------------------------------------------------------------------- */
+/* ---- what came of it ---- */
 
 static void judge_transport(const struct attempt *attempt, const struct http_result *http,
 			    struct fault *fault)
@@ -147,9 +145,7 @@ static void judge(struct attempt *attempt, const struct http_result *http, struc
 	}
 }
 
-/* ---- one try
- * --------------------------------------------------------------------------------------------
- */
+/* ---- one try ---- */
 
 static void try_once(struct attempt *attempt, const struct strbuf *body, long long deadline_ms,
 		     struct fault *fault)

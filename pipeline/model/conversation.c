@@ -187,8 +187,7 @@ int talk_append(struct talk *talk, struct json *taken, struct error *err)
 	return 0;
 }
 
-/* ---- lines
- * ------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 struct json *line_new(const char *role, long long round)
 {

@@ -1,8 +1,8 @@
 /*
- * The conversation of a run, in a form that belongs to no provider: a file of JSON lines that
- *grows by one whole line at a time, so that a killed process loses at most the call under way,
- *and a new one goes on from what is there. It is also the recording that the replay provider
- *plays: any run's conversation.jsonl can be replayed.
+ * The conversation of a run, in a form that belongs to no provider: a file of JSON lines that grows by
+ * one whole line at a time, so that a killed process loses at most the call under way, and a new one
+ * goes on from what is there. It is also the recording that the replay provider plays: any run's
+ * conversation.jsonl can be replayed.
  *
  * One object a line:
  *
@@ -19,23 +19,26 @@
  *	{"role":"tool","round":1,"content":[{"type":"tool_result","id":"c3","text":"submitted","error":false}]}
  *	{"role":"user","round":2,"content":[{"type":"text","text":"the tests failed: …"}]}
  *
- * role     system (once, first), user (issue, feedback, notices of ours), assistant (one model
- *turn), tool (all results of the turn before it, in the order of its calls). round    from 1;
- *never falls. stop     assistant only; why the turn ended: "end" (the default), "tools",
- *"limit" (cut at the output limit), "refused", "paused" (send it again to go on), "context"
- *(the window is full). content  a list of blocks: text         {"text"} tool_call
- *{"id","name","input":{…}}; "malformed":TEXT instead of a usable input when the model's
- *arguments were no JSON object (input is {} then) tool_result  {"id","text","error":bool}
- *          opaque       {"provider","data":{…}}: a block that only that provider understands
- *and wants back unchanged (signed thinking) usage    tokens of the call ("input" without what
- *the cache gave or took; the total is the sum of the four), request_bytes the size of its
- *request, raw what the server said; "estimated":true when the server said nothing.
+ * role     system (once, first), user (issue, feedback, notices of ours), assistant (one model turn),
+ *          tool (all results of the turn before it, in the order of its calls).
+ * round    from 1; never falls.
+ * stop     assistant only; why the turn ended: "end" (the default), "tools", "limit" (cut at the output
+ *          limit), "refused", "paused" (send it again to go on), "context" (the window is full).
+ * content  a list of blocks:
+ *          text         {"text"}
+ *          tool_call    {"id","name","input":{…}}; "malformed":TEXT instead of a usable input when
+ *                       the model's arguments were no JSON object (input is {} then)
+ *          tool_result  {"id","text","error":bool}
+ *          opaque       {"provider","data":{…}}: a block that only that provider understands and wants
+ *                       back unchanged (signed thinking)
+ * usage    tokens of the call ("input" without what the cache gave or took; the total is the sum of the
+ *          four), request_bytes the size of its request, raw what the server said; "estimated":true when
+ *          the server said nothing.
  *
- * A hand-written recording needs only the assistant lines, with role, round, content. The
- *replay provider takes them in order, whatever their round, and runs their tool calls against
- *the real repository; tool, user and system lines of a recording are not looked at. So the
- *shortest recording of one round is: one line with an edit_file call and a submit call. Tools
- *and their input: tools.h.
+ * A hand-written recording needs only the assistant lines, with role, round, content. The replay
+ * provider takes them in order, whatever their round, and runs their tool calls against the real
+ * repository; tool, user and system lines of a recording are not looked at. So the shortest recording
+ * of one round is: one line with an edit_file call and a submit call. Tools and their input: tools.h.
  */
 #ifndef MODEL_CONVERSATION_H
 #define MODEL_CONVERSATION_H
@@ -79,8 +82,7 @@ size_t talk_count(const struct talk *talk, const char *role);
  */
 int talk_append(struct talk *talk, struct json *taken, struct error *err);
 
-/* ---- lines and blocks; each new value belongs to the caller
- * --------------------------------------- */
+/* ---- lines and blocks; each new value belongs to the caller ---- */
 
 struct json *line_new(const char *role, long long round);
 void line_add_text(struct json *line, const char *text, size_t len);

@@ -14,8 +14,7 @@
 #define BODY_MAX 65536
 #define WAIT_MOST_MS 60000
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 static const struct {
 	const char *what; /* behind "anthropic at HOST: " */
@@ -99,8 +98,7 @@ long long fault_wait_ms(const struct fault *fault, unsigned next, long long base
 	return wait - wait / 2 * (long long)(random & 0xffff) / 0x10000;
 }
 
-/* ---- telling apart
- * ------------------------------------------------------------------------------------- */
+/* ---- telling apart ---- */
 
 static bool says(const char *text, const char *const *words)
 {
@@ -269,8 +267,7 @@ void fault_of_kind(struct fault *fault, enum fault_kind kind, const char *detail
 	set_detail(fault, detail, scrub);
 }
 
-/* ---- saying it
- * ----------------------------------------------------------------------------------------- */
+/* ---- saying it ---- */
 
 void fault_brief(const struct fault *fault, char *text, size_t size)
 {

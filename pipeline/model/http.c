@@ -39,8 +39,7 @@ struct transfer {
 	enum http_end ended_as; /* why a callback ended it; HTTP_DONE: none did */
 };
 
-/* ---- checks
- * ----------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 static bool is_plain(const char *text, const char *others)
 {
@@ -77,8 +76,7 @@ static int check_options(const struct http_options *options, struct error *err)
 	return 0;
 }
 
-/* ---- callbacks of libcurl
- * ---------------------------------------------------------------------------- */
+/* ---- callbacks of libcurl ---- */
 
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -206,8 +204,7 @@ static int watch(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t u
 	return 0;
 }
 
-/* ---- the object
- * -------------------------------------------------------------------------------------- */
+/* ---- the object ---- */
 
 #define SET(curl, option, value)                                                               \
 	do {                                                                                   \
@@ -291,8 +288,7 @@ void http_free_ptr(struct http **http)
 	http_free(*http);
 }
 
-/* ---- one call
- * ---------------------------------------------------------------------------------------- */
+/* ---- one call ---- */
 
 static void list_free(struct curl_slist **list)
 {

@@ -1,6 +1,6 @@
 /*
  * The job of agent-model, as the supervisor writes it (FD_JOB), checked and with defaults
- *filled in.
+ * filled in.
  *
  *	{"paths":{"repo","common"?,"alternates"?,"ca"?},
  *	 "provider":{"kind":"anthropic"|"openai"|"replay","model":NAME,"host","port":N,"tls":bool,"path":"/v1"},

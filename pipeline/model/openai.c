@@ -17,8 +17,7 @@
 #include "pipeline/model/conversation.h"
 #include "pipeline/model/wire.h"
 
-/* ---- request
- * ------------------------------------------------------------------------------------------ */
+/* ---- request ---- */
 
 static struct json *message_new(const char *role)
 {
@@ -173,8 +172,7 @@ static void make_request(const struct provider_request *request, struct strbuf *
 	js_format(root, body);
 }
 
-/* ---- response
- * ----------------------------------------------------------------------------------------- */
+/* ---- response ---- */
 
 enum { INDEX_TEXT = -1, INDEX_REASONING = -2 }; /* calls have the server's numbers, from 0 */
 

@@ -19,8 +19,7 @@
 #define LISTING_MAX 200	    /* entries of the root directory that the task shows */
 #define MALFORMED_SHOWN 200 /* bytes of arguments that are no JSON, in the message */
 
-/* ---- what we say
- * --------------------------------------------------------------------------------------- */
+/* ---- what we say ---- */
 
 static int say(struct round *round, const char *role, const char *text, size_t len,
 	       struct error *err)
@@ -69,8 +68,7 @@ static int say_feedback(struct round *round, struct error *err)
 	return say(round, "user", text.data, text.len, err);
 }
 
-/* ---- tool calls
- * ---------------------------------------------------------------------------------------- */
+/* ---- tool calls ---- */
 
 static bool is_call(const struct json *block)
 {
@@ -136,8 +134,7 @@ static int run_calls(struct round *round, const struct json *line, bool cut, str
 	return talk_append(round->talk, MEM_STEAL(results), err);
 }
 
-/* ---- taking up
- * ----------------------------------------------------------------------------------------- */
+/* ---- taking up ---- */
 
 /* Does again what the calls of a turn did, going by the results that are there. */
 static int redo_turn(struct round *round, const struct json *line, const struct json *results,
@@ -243,8 +240,7 @@ static int take_up(struct round *round, struct error *err)
 	return line_round(last) < now ? say_feedback(round, err) : redo(round, err);
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------------------------ */
+/* ---- the loop ---- */
 
 static int no_with_text(const struct json *line, const char *what, struct error *err)
 {
@@ -360,8 +356,7 @@ int round_run(struct round *round, struct error *err)
 	return kind;
 }
 
-/* ---- the artefact
- * -------------------------------------------------------------------------------------- */
+/* ---- the artefact ---- */
 
 static struct json *round_usage(const struct round *round)
 {

@@ -13,8 +13,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/model/tools_internal.h"
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 struct parameter {
 	const char *name, *type, *description;
@@ -141,9 +140,7 @@ struct json *tools_schema(void)
 	return list;
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 void tool_result_init(struct tool_result *result)
 {
@@ -235,9 +232,7 @@ void tools_describe(const char *name, const struct json *input, char *text, size
 	snprintf(text, size, "%s%s%s", what, detail[0] ? " " : "", detail);
 }
 
-/* ---- the box
- * -------------------------------------------------------------------------------------------
- */
+/* ---- the box ---- */
 
 void toolbox_init(struct toolbox *box, struct view *view)
 {

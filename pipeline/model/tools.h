@@ -1,14 +1,16 @@
 /*
- * The tools that a model has. They read a view (gitops/view.h) and change it; nothing of them
- *reaches outside of this process's memory. Arguments are hostile: every refusal is a text for
- *the model to mend, never an end of the process.
+ * The tools that a model has. They read a view (gitops/view.h) and change it; nothing of them reaches
+ * outside of this process's memory. Arguments are hostile: every refusal is a text for the model to mend,
+ * never an end of the process.
  *
  *	list_files   {"path"?,"pattern"?,"recursive"?:bool}
  *	read_file    {"path","start_line"?:N,"end_line"?:N}
  *	search       {"text","regex"?:bool,"ignore_case"?:bool,"path"?,"pattern"?}
- *	edit_file    {"path","old","new"?,"replace_all"?:bool}     old must be there exactly
- *once write_file   {"path","content","executable"?:bool} delete_file  {"path"} rename_file
- *{"path","to"} submit       {"title","body"?}                             ends the round
+ *	edit_file    {"path","old","new"?,"replace_all"?:bool}     old must be there exactly once
+ *	write_file   {"path","content","executable"?:bool}
+ *	delete_file  {"path"}
+ *	rename_file  {"path","to"}
+ *	submit       {"title","body"?}                             ends the round
  */
 #ifndef MODEL_TOOLS_H
 #define MODEL_TOOLS_H

@@ -16,7 +16,7 @@
 #include "pipeline/secret.h"
 #include "pipeline/spawn.h"
 
-/* ---- askpass ------------------------------------------------------------------------ */
+/* ---- askpass ---- */
 
 /* strbuf_add_percentencode of git: newer versions show the user in that form. The caller frees.
  */
@@ -128,7 +128,7 @@ static int askpass_answer(const char *prompt, struct error *err)
 	return kind;
 }
 
-/* ---- ssh ---------------------------------------------------------------------------- */
+/* ---- ssh ---- */
 
 bool ssh_command_is_gits(const char *command)
 {

@@ -81,7 +81,7 @@ static void close_number(int fd, bool *there)
 	*there = false;
 }
 
-/* ---- what git said ------------------------------------------------------------------ */
+/* ---- what git said ---- */
 
 /* What the server said, on one line, for the message: mostly what a hook has to say. */
 static void server_words(const struct strbuf *server, char *out, size_t size)
@@ -236,7 +236,7 @@ static int take_status(struct push *push, const struct push_status *status, stru
 	return explain_refusal(push, status, err);
 }
 
-/* ---- over the network --------------------------------------------------------------- */
+/* ---- over the network ---- */
 
 /* The remote's tip of the ref: 1, 0 when it is not there, or an error kind. */
 static int ask_tip(struct push *push, char tip[65], struct error *err)
@@ -359,7 +359,7 @@ static int push_ssh(struct push *push, struct error *err)
 	return kind;
 }
 
-/* ---- to a repository on this machine ------------------------------------------------ */
+/* ---- to a repository on this machine ---- */
 
 /* Reads what receive-pack says first, whole: 0, or an error kind. */
 static int read_advert(struct push *push, int fd, struct strbuf *text, struct advert *advert,
@@ -456,7 +456,7 @@ static int push_local(struct push *push, struct error *err)
 	return take_status(push, &status, err);
 }
 
-/* ---- the call ----------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 static void push_release(struct push *push)
 {

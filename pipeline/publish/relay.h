@@ -1,10 +1,10 @@
 /*
  * The one way from git and ssh to the server: a listener on 127.0.0.1 of the row's own network
  * namespace. Each connection to it becomes one connection of agent-dial, which has its one
- *host:port from the supervisor; so whatever a child asks for, no other host can be reached.
+ * host:port from the supervisor; so whatever a child asks for, no other host can be reached.
  *
  *	RELAY_CONNECT	an HTTP proxy that knows one request: CONNECT host:port (RFC 9110
- *section 9.3.6) RELAY_FORWARD	every connection is passed on as it is
+ * section 9.3.6) RELAY_FORWARD	every connection is passed on as it is
  */
 #ifndef PUBLISH_RELAY_H
 #define PUBLISH_RELAY_H

@@ -1,7 +1,7 @@
 /*
  * Where a result goes: the address of a git remote, taken apart and judged. Pure: it opens
- *nothing and resolves nothing. Linked into the supervisor, so it knows neither libgit2 nor
- *curl.
+ * nothing and resolves nothing. Linked into the supervisor, so it knows neither libgit2 nor
+ * curl.
  *
  * Accepted (git-push(1), "GIT URLS"):
  *	/path, ./path, path, file:///path         a repository on this machine
@@ -9,8 +9,8 @@
  *	ssh://[user@]host[:port]/path, [user@]host:path
  *
  * Refused, with the reason and the way out: remote helpers (ext::, fd::, any name::), git://,
- *http://, ftp:// and every other scheme, a password or token inside the URL, hosts, users and
- *paths that begin with '-', control and invisible characters, queries and fragments.
+ * http://, ftp:// and every other scheme, a password or token inside the URL, hosts, users and
+ * paths that begin with '-', control and invisible characters, queries and fragments.
  */
 #ifndef PUBLISH_REMOTE_H
 #define PUBLISH_REMOTE_H

@@ -111,10 +111,10 @@ int rules_decide(const char *ref, const char *tip, const char *commit, const cha
 			  short_name(ref), expect);
 		return error_next(err, "publish it as a new branch with --branch NAME");
 	}
-	error_set(
-	    err, ERROR_NO,
-	    "branch %s exists and its tip %s was not made by this program for this issue: it is left alone",
-	    short_name(ref), tip);
+	error_set(err, ERROR_NO,
+		  "branch %s exists and its tip %s was not made by this program for this "
+		  "issue: it is left alone",
+		  short_name(ref), tip);
 	return error_next(
 	    err, "choose another name with --branch NAME, or delete the branch on the remote");
 }

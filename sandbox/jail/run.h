@@ -2,14 +2,14 @@
  * One run of agent-jail: what its three processes share, and the named steps of the set-up.
  *
  *	outer    agent-jail itself, as it was started: reads the spec and the go, owns the
- *cgroup, the deadline and the facts; never enters the jail's namespaces helper   its child:
- *payload's uid, makes the namespaces, sits outside of the pid namespace, reads the payload's
- *real siginfo, kills and reaps everything idle     first child of the helper: PID 1 of the
- *jail. Does nothing; ends when the helper is gone payload  second child of the helper: builds
- *the file system, gives up power, runs the command
+ * cgroup, the deadline and the facts; never enters the jail's namespaces helper   its child:
+ * payload's uid, makes the namespaces, sits outside of the pid namespace, reads the payload's
+ * real siginfo, kills and reaps everything idle     first child of the helper: PID 1 of the
+ * jail. Does nothing; ends when the helper is gone payload  second child of the helper: builds
+ * the file system, gives up power, runs the command
  *
  * Every step of the set-up has a name; when one fails the payload is not started and the facts
- *name it. A step that is a layer of isolation is listed in the facts once it holds.
+ * name it. A step that is a layer of isolation is listed in the facts once it holds.
  */
 #ifndef JAIL_RUN_H
 #define JAIL_RUN_H

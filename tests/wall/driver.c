@@ -4,9 +4,9 @@
  *	{"row":"agent-apply base","job":{…},"fds":{"8":5},"hold":true}
  *
  * and prints one line for each: {"status":N or null,"signal":N or
- *null,"events":[…],"stderr":"…","pid":N, "error":"…"}. fds: number in the stage: descriptor of
- *ours. With hold it prints as soon as the first event is there, waits for one more line of
- *input, then ends the child.
+ * null,"events":[…],"stderr":"…","pid":N, "error":"…"}. fds: number in the stage: descriptor of
+ * ours. With hold it prints as soon as the first event is there, waits for one more line of
+ * input, then ends the child.
  */
 #include <stdbool.h>
 #include <stdio.h>

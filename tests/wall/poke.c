@@ -54,8 +54,7 @@ struct attempt {
 
 typedef long attempt_fn(const struct attempt *a);
 
-/* ---- files
- * ---------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static long try_read(const struct attempt *a)
 {
@@ -195,8 +194,7 @@ static long try_by_handle(const struct attempt *a)
 	return fd < 0 && errno == EPERM ? -1 : 0;
 }
 
-/* ---- processes
- * ---------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 static long reap(pid_t pid, int wanted)
 {
@@ -383,9 +381,7 @@ static long try_abort(const struct attempt *a)
 	return kill(getpid(), 0);
 }
 
-/* ---- power
- * --------------------------------------------------------------------------------------------
- */
+/* ---- power ---- */
 
 static long try_root(const struct attempt *a)
 {
@@ -545,8 +541,7 @@ static long try_i386(const struct attempt *a)
 }
 #endif
 
-/* ---- network
- * ----------------------------------------------------------------------------------------- */
+/* ---- network ---- */
 
 static long try_socket(int family, int type)
 {
@@ -713,9 +708,7 @@ static long try_own_loopback(const struct attempt *a)
 	return connect_to(ntohs(in.sin_port));
 }
 
-/* ---- main
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- main ---- */
 
 static long try_nothing(const struct attempt *a)
 {

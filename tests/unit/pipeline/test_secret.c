@@ -50,9 +50,7 @@ static void holds(int fd, const char *wanted)
 	secret_wipe(secret);
 }
 
-/* ---- env:
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- env: ---- */
 
 static void adopted_variable_leaves_the_environment(void **state)
 {
@@ -136,8 +134,7 @@ static int adopt_child(char **envp)
 	return fd_write_all(STDOUT_FILENO, text.data, text.len) < 0;
 }
 
-/* ---- file:, credential:
- * --------------------------------------------------------------------------------- */
+/* ---- file:, credential: ---- */
 
 static void file_private_is_opened_not_read(void **state)
 {
@@ -232,9 +229,7 @@ static void credential_is_a_name_in_the_directory(void **state)
 	unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-/* ---- command:
- * -------------------------------------------------------------------------------------------
- */
+/* ---- command: ---- */
 
 static void command_output_is_sealed_and_kept(void **state)
 {
@@ -302,8 +297,7 @@ static void source_malformed_is_refused_and_not_shown(void **state)
 	}
 }
 
-/* ---- in the row that owns it
- * ---------------------------------------------------------------------------- */
+/* ---- in the row that owns it ---- */
 
 static void take_strips_one_newline_and_closes(void **state)
 {

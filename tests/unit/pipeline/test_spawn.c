@@ -32,8 +32,7 @@
 
 #define HERE "SPAWN_TEST_DIR" /* environment of the test itself: where it is installed */
 
-/* ---- as a child
- * ------------------------------------------------------------------------------------ */
+/* ---- as a child ---- */
 
 static struct json *list_fds(void)
 {
@@ -118,8 +117,7 @@ static int linger(void)
 		pause();
 }
 
-/* ---- helpers
- * ----------------------------------------------------------------------------------------- */
+/* ---- helpers ---- */
 
 struct place {
 	const char *dir;
@@ -165,9 +163,7 @@ static void list_is(const struct json *list, const char *wanted)
 	}
 #define AUTO_CHILD __attribute__((cleanup(spawn_release)))
 
-/* ---- stages
- * -------------------------------------------------------------------------------------------
- */
+/* ---- stages ---- */
 
 static void stage_gets_exactly_what_its_row_lists(void **state)
 {
@@ -320,9 +316,7 @@ static void jail_row_gets_no_control_and_no_job(void **state)
 	assert_int_equal(child.control, -1);
 }
 
-/* ---- ends
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 
 static bool at_end(int fd)
 {
@@ -400,8 +394,7 @@ static void child_ends_with_its_parent(void **state)
 	assert_int_equal(kill((pid_t)strtol(text, NULL, 10), 0), -1);
 }
 
-/* ---- programs outside
- * ------------------------------------------------------------------------------------- */
+/* ---- programs outside ---- */
 
 static struct json *outside(const char *const *argv, const char *const *env, uid_t uid)
 {
@@ -480,9 +473,7 @@ static void program_dir_is_where_we_are(void **state)
 	assert_string_equal(spawn_program_dir(&err), place->dir);
 }
 
-/* ---- main
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- main ---- */
 
 static int copy_self(const char *dir, const char *name, mode_t mode)
 {

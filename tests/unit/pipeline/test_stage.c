@@ -27,8 +27,7 @@
 #include "pipeline/fds.h"
 #include "pipeline/stage.h"
 
-/* ---- as a stage
- * -------------------------------------------------------------------------------------- */
+/* ---- as a stage ---- */
 
 static int run(struct stage *stage, struct error *err)
 {
@@ -63,8 +62,7 @@ static int prestart(struct stage *stage, struct error *err)
 		   : ERROR_FAILED;
 }
 
-/* ---- helpers
- * ------------------------------------------------------------------------------------------ */
+/* ---- helpers ---- */
 
 struct outcome {
 	int status;
@@ -148,9 +146,7 @@ static struct json *event_named(const struct outcome *outcome, const char *name)
 	return NULL;
 }
 
-/* ---- tests
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void stage_runs_by_its_row(void **state)
 {
