@@ -141,7 +141,7 @@ int step_preflight(struct run *run, struct error *err)
 
 	if (rundir_has(&run->dir, "publish/receipt.json"))
 		return 0;
-	if (!word[0] || strpbrk(word, "/=$'\"\\"))
+	if (!word[0] || command[len] == '(' || strpbrk(word, "/=$'\"\\"))
 		argv[2] = check;
 	if (command_in_tree(run->config))
 		argv[2] = check;
