@@ -66,8 +66,8 @@ static const struct stage_path paths_fetch[] = {
     {"{repo}", PATH_READ},   {"{common}", PATH_READ},	{"{alternates}", PATH_READ},
     {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
 static const struct stage_path paths_test[] = {
-    {"{repo}", PATH_READ},    {"{common}", PATH_READ}, {"{alternates}", PATH_READ},
-    {"{objects}", PATH_READ}, {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE},
+    {"{repo}", PATH_READ},    {"{common}", PATH_READ},	{"{alternates}", PATH_READ},
+    {"{objects}", PATH_READ}, {"{layers}", PATH_WRITE}, {"{scratch}", PATH_WRITE},
     {NULL, PATH_READ}};
 static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 						  {"{common}", PATH_READ},

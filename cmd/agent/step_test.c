@@ -33,9 +33,12 @@ struct json *test_job(const struct run *run, const char *scratch, const char *ob
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
 	char *store AUTO_FREE = mem_printf("%s/store", run->dir.state);
+	char *layers AUTO_FREE = mem_printf("%s/base", store);
 
 	give_base_layers(store);
-	js_set_str(paths, "store", store);
+	js_set_str(paths, "store",
+		   store); /* names only: its row may write base layers, no others */
+	js_set_str(paths, "layers", layers);
 	js_set_str(paths, "scratch", scratch);
 	if (objects)
 		js_set_str(paths, "objects", objects);
