@@ -170,11 +170,15 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		break;
 	case STEP_sources:
 	case STEP_mounts:
-		text = failure->err == ENOENT
-			   ? "make it, or take it out of the list of mounts ([jail] path)"
-		       : failure->err == ELOOP
-			   ? "name it by its real path: no symbolic link is followed there"
-			   : "";
+		if (failure->err == EPERM && geteuid() == 0)
+			text = namespace_remedy(EPERM);
+		else
+			text =
+			    failure->err == ENOENT
+				? "make it, or take it out of the list of mounts ([jail] path)"
+			    : failure->err == ELOOP
+				? "name it by its real path: no symbolic link is followed there"
+				: "";
 		break;
 	default:
 		break;

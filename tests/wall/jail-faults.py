@@ -82,6 +82,13 @@ def remedies(t, jail):
                  f"without {name} the knob is named", text + done.stderr.decode())
 
 
+    # root of a container: no right to make mounts
+    done = subprocess.run(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", *jail.command("true", options=["--facts", "/dev/stderr"])],
+                          capture_output=True, text=True, check=False)
+    t.ok(done.returncode == 125 and "outcome=setup" in done.stderr and "container" in done.stderr,
+         "root without the right to mount is told about containers", done.stderr)
+
+
 def main():
     with Tap() as t:
         for mode in modes():

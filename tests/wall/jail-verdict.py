@@ -141,6 +141,10 @@ def output(t, jail, mode):
         text = open(log).read()
         if text.replace("\n[... %d bytes left out ...]\n" % (size - 10000), "") != "x" * min(size, 10000):
             t.ok(False, f"{mode}: a log of {size} bytes", text[:200])
+    value = mark()
+    result = jail.run("/bin/sh", "-c", "yes", options=["--log", "/dev/full", "--log-bytes", "10000", "--env", f"MARK={value}"])
+    t.ok(result.status == 125 and "cannot be written" in result.err, f"{mode}: a log that cannot be written is told", result.text())
+    t.equal(marked_processes(value), [], f"{mode}: and ends the jail")
     result = jail.run("cat", stdin=b"from outside")
     t.equal(result.out, "from outside", f"{mode}: standard input is what is given", result.text())
 

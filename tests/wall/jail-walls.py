@@ -4,6 +4,7 @@
 attack is real. After each nothing is left."""
 import ctypes
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from jail import Jail, mark, marked_processes, modes, stale_groups  # noqa: E402
 from tap import Tap  # noqa: E402
 
 WORKED = 10
+USER = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"]
 
 
 class Targets:
@@ -120,6 +122,15 @@ def check_mode(t, mode, targets):
                       "caps", "nnp", "landlock", "seccomp", "selftest", "pivot"):
             if layer not in result.layers.split():
                 t.ok(False, f"{mode}: layer {layer} is active", result.text())
+
+        if mode == "root":
+            tool = os.path.join(jail.bin, "as-root")
+            shutil.copy("/usr/bin/id", tool)
+            os.chmod(tool, 0o6755)
+            t.equal(subprocess.run([*USER, tool, "-u"], capture_output=True, text=True, check=False).stdout, "0\n",
+                    "outside, a set-id program of root's works: the probe is sound")
+            result = jail.run("/opt/bin/as-root", "-u")
+            t.equal(result.out, "1000\n", "root: a set-id program of root's has no effect", result.text())
 
         # what the host would see
         before = open("/proc/self/mountinfo").read()
