@@ -280,8 +280,12 @@ int rundir_write(const struct rundir *run, const char *name, const struct json *
 int rundir_part(const struct rundir *run, const char *name, struct error *err)
 {
 	char *part AUTO_FREE = mem_printf("%s.part", name);
-	int fd = fd_open_beneath(run->fd, part, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	int fd;
 
+	/* What a killed supervisor left may be read-only already (rundir_accept), which stops whoever is
+	 * not root. */
+	unlinkat(run->fd, part, 0);
+	fd = fd_open_beneath(run->fd, part, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0)
 		error_errno(err, ERROR_FAILED, errno, "%s/%s", run->path, part);
 	return fd;
