@@ -177,7 +177,7 @@ static int open_source(struct gitops_repo *repo, const struct gitops_paths *path
 		error_set(err, ERROR_USAGE, "%s: not a git repository (no objects directory)",
 			  top);
 		return error_next(err,
-				  "run it inside a git repository, or name one with --repo");
+				  "run it inside a git repository, or name one with -C DIR");
 	}
 	if (git_odb_open(&repo->source, objects) < 0)
 		return gitops_error(err, ERROR_USAGE, "%s", objects);

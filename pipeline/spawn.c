@@ -38,6 +38,8 @@ struct plan {
 	const char *const *env;
 	int source[FDS_MOST]; /* what becomes descriptor i; -1: closed */
 	bool in_session_root; /* umask, chdir("/"): a stage, not a program of somebody else */
+	int death; /* signal at our end: SIGKILL; SIGTERM for git receive-pack, which then removes its
+		      quarantine */
 	bool switch_user;
 	uid_t uid;
 	gid_t gid;
@@ -54,6 +56,7 @@ static void plan_init(struct plan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
 	plan->exec_fd = -1;
+	plan->death = SIGKILL;
 	for (size_t i = 0; i < FDS_MOST; i++)
 		plan->source[i] = -1;
 }
@@ -120,9 +123,9 @@ static int child_user(const struct plan *plan)
 }
 
 /* A change of user clears the signal that ends the child with us: so it comes after. */
-static int child_dies_with(pid_t parent)
+static int child_dies_with(pid_t parent, int sig)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+	if (prctl(PR_SET_PDEATHSIG, sig, 0, 0, 0) < 0)
 		return -1;
 	if (getppid() != parent) {
 		errno = ESRCH;
@@ -150,7 +153,7 @@ static void run_child(struct plan *plan, int status_fd, pid_t parent)
 	}
 	if (child_user(plan) < 0)
 		child_fail(status_fd, STEP_USER);
-	if (child_dies_with(parent) < 0)
+	if (child_dies_with(parent, plan->death) < 0)
 		child_fail(status_fd, STEP_PARENT);
 	if (plan->path)
 		execve(plan->path, argv.out, env.out);
@@ -503,6 +506,7 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 	plan.source[STDIN_FILENO] = stdin_fd;
 	plan.source[STDOUT_FILENO] = stdout_fd;
 	plan.source[STDERR_FILENO] = stderr_fd;
+	plan.death = SIGTERM;
 	result = plan_user(&plan, uid, err);
 	if (result == 0)
 		result = start(&plan, child, argv[0], err);

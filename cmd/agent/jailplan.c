@@ -22,6 +22,8 @@
 #include "sandbox/jail_spec.h"
 
 #define TRY_MS 20000
+#define TRY_PROCESSES 64
+#define TRY_INODES 4096
 #define FACTS_MS 20000 /* agent-jail has ended or is about to: it sends the facts last */
 
 /* Whether only a shell can make sense of a command line. What stands in quotes is plain. */
@@ -276,6 +278,11 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	result =
 	    jailplan_test(config, state, NULL, recipe, argv ? argv : just_true, &spec, err);
 	spec.limits.wall_ms = TRY_MS;
+	/* what a shell needs, however narrow the tests' own limits are */
+	if (spec.limits.processes < TRY_PROCESSES)
+		spec.limits.processes = TRY_PROCESSES;
+	if (spec.limits.inodes < TRY_INODES)
+		spec.limits.inodes = TRY_INODES;
 	if (result == 0)
 		result = try_spec(sup, &spec, facts, err);
 	jail_spec_release(&spec);

@@ -45,6 +45,16 @@ static bool is_forge_issue(const char *word)
 	return word[0] && strspn(word, "0123456789") == strlen(word);
 }
 
+static int check_text(const char *word, const struct strbuf *text, struct error *err)
+{
+	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
+		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
+		return error_next(
+		    err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
+	}
+	return 0;
+}
+
 static int read_issue(const struct options *options, struct strbuf *text, const char **source,
 		      struct error *err)
 {
@@ -57,10 +67,11 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 		    err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
 	}
 	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
-	if (!word)
-		return strbuf_adds(text, options->message) < 0
-			   ? error_set(err, ERROR_USAGE, "-m: the text is too long")
-			   : 0;
+	if (!word) {
+		if (strbuf_adds(text, options->message) < 0)
+			return error_set(err, ERROR_USAGE, "-m: the text is too long");
+		return check_text("-m", text, err);
+	}
 	fd = strcmp(word, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 				    : open(word, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && is_forge_issue(word)) {
@@ -80,12 +91,7 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 		return error_next(
 		    err, "name a file with the text of the issue, or give it with -m TEXT");
 	}
-	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
-		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
-		return error_next(
-		    err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
-	}
-	return 0;
+	return check_text(word, text, err);
 }
 
 /* The first line that says something, without Markdown's heading marks. Owned by the caller. */

@@ -311,7 +311,7 @@ int step_publish(struct run *run, int round, struct error *err)
 		result = job ? run_publish(run, job, &files, err) : err->kind;
 	}
 	close_files(&files);
-	if (receive.name && result != ERROR_INTERRUPTED)
+	if (receive.name && result == 0)
 		supervise_wait(&run->sup, &receive,
 			       &ignored); /* its last hooks; it has a deadline */
 	supervise_end(&run->sup, &dial);

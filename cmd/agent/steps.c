@@ -132,8 +132,8 @@ int step_preflight(struct run *run, struct error *err)
 	const char *command = config_get(run->config, "test.command");
 	size_t len = strcspn(command, " \t\n;|&<>()");
 	char *word AUTO_FREE = mem_strndup(command, len);
-	char sh[] = "/bin/sh", flag[] = "-c", check[] = "sh -n -c \"$2\" || exit 2";
-	char look_up[] = "sh -n -c \"$2\" || exit 2; command -v -- \"$1\" >/dev/null";
+	char sh[] = "/bin/sh", flag[] = "-c", check[] = "/bin/sh -n -c \"$2\" || exit 2";
+	char look_up[] = "/bin/sh -n -c \"$2\" || exit 2; command -v -- \"$1\" >/dev/null";
 	char *whole AUTO_FREE = mem_strdup(command);
 	char *argv[] = {sh, flag, look_up, sh, word, whole, NULL};
 	struct jail_facts facts = {0};
@@ -238,15 +238,30 @@ static void tell_edit(struct run *run, const char *tree_name)
 		     js_int(stat, "removed", 0), js_str(tree, "tree", ""));
 }
 
+/* Whether the commit message in tree.json names the test command that will be run: it may have changed
+ * before a resume. */
+static bool says_test(const struct run *run, const char *tree_name)
+{
+	struct error ignored = {0};
+	struct json *tree AUTO_JSON =
+	    rundir_read(&run->dir, tree_name, "tree", TREE_MAX, &ignored);
+	char *line AUTO_FREE =
+	    mem_printf("\nAgent-Test: %s\n", config_get(run->config, "test.command"));
+
+	return strstr(js_str(tree, "message", ""), line) != NULL;
+}
+
 int step_edit(struct run *run, int round, struct error *err)
 {
 	char *changes AUTO_FREE = round_file(round, "changes.json");
 	char *tree AUTO_FREE = round_file(round, "tree.json");
+	char *verdict AUTO_FREE = round_file(round, "verdict.json");
 	char *patch AUTO_FREE = round_file(round, "patch.diff"), *objects AUTO_FREE = NULL;
 	struct json *job AUTO_JSON = NULL, *made AUTO_JSON = NULL;
 	int result;
 
-	if (rundir_has(&run->dir, tree))
+	if (rundir_has(&run->dir, tree) &&
+	    (rundir_has(&run->dir, verdict) || says_test(run, tree)))
 		return 0;
 	journal_stage(&run->journal, "apply", "making the tree");
 	made = rundir_read(&run->dir, changes, "changes", CHANGES_MAX, err);

@@ -423,7 +423,7 @@ static void outside_has_the_given_environment_alone(void **state)
 	list_is(js_get(facts, "argv"), "inspect x y");
 	assert_int_equal(js_len(js_get(facts, "env")), 2);
 	assert_true(js_bool(facts, "leader", false));
-	assert_int_equal(js_int(facts, "death", 0), SIGKILL);
+	assert_int_equal(js_int(facts, "death", 0), SIGTERM);
 }
 
 static void outside_runs_scripts(void **state)
@@ -462,7 +462,7 @@ static void outside_as_root_takes_the_user(void **state)
 	struct json *facts AUTO_JSON =
 	    outside((const char *const[]){path, NULL}, (const char *const[]){NULL}, 4321);
 	assert_int_equal(js_int(facts, "uid", 0), 4321);
-	assert_int_equal(js_int(facts, "death", 0), SIGKILL);
+	assert_int_equal(js_int(facts, "death", 0), SIGTERM);
 }
 
 static void program_dir_is_where_we_are(void **state)
