@@ -113,6 +113,13 @@ void run_release(struct run *run);
  * report.json. */
 int run_go(struct run *run, bool dry, struct error *err);
 
+/* A new run: its directory, issue.md and request.json. 0 or an error kind. */
+int run_begin(struct run *run, struct options *options, struct error *err);
+
+/* Where it would be pushed and with what: sets remote and remote_url. 0 or an error kind. */
+int run_check_remote(struct run *run, struct error *err);
+int run_check_command(const struct run *run, struct error *err);
+
 /* Once: the model's name, its base URL, its key. 0 or an error kind that says what is missing.
  */
 int run_check_model(struct run *run, struct error *err);

@@ -6,226 +6,22 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
-#include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
-#include "pipeline/publish/remote.h"
-#include "pipeline/publish/rules.h"
 #include "pipeline/secret.h"
-#include "pipeline/url.h"
 
-#define ISSUE_MAX (1 << 20)
 #define REQUEST_MAX (1 << 20)
 
 extern char **environ;
-
-/* ---- the issue ---- */
-
-/* What looks like an issue of a forge and is no file here. */
-static bool is_forge_issue(const char *word)
-{
-	if (strncmp(word, "https://", 8) == 0 || strncmp(word, "http://", 7) == 0)
-		return true;
-	if (word[0] == '#')
-		word++;
-	else if (strchr(word, '#'))
-		word = strchr(word, '#') + 1;
-	return word[0] && strspn(word, "0123456789") == strlen(word);
-}
-
-static int check_text(const char *word, const struct strbuf *text, struct error *err)
-{
-	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
-		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
-		return error_next(
-		    err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
-	}
-	return 0;
-}
-
-static int read_issue(const struct options *options, struct strbuf *text, const char **source,
-		      struct error *err)
-{
-	const char *word = options->word_count ? options->words[0] : NULL;
-	int fd AUTO_FD = -1, result;
-
-	if (options->word_count > 1 || (!word == !options->message)) {
-		error_set(err, ERROR_USAGE, "agent run takes one issue: a file, - or -m TEXT");
-		return error_next(
-		    err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
-	}
-	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
-	if (!word) {
-		if (strbuf_adds(text, options->message) < 0)
-			return error_set(err, ERROR_USAGE, "-m: the text is too long");
-		return check_text("-m", text, err);
-	}
-	fd = strcmp(word, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-				    : open(word, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && is_forge_issue(word)) {
-		error_set(err, ERROR_USAGE, "%s: issues of a forge cannot be read yet", word);
-		return error_next(err, "save its text as a file: agent run 42.md");
-	}
-	if (fd < 0) {
-		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
-		return error_next(
-		    err, "name a file with the text of the issue, or give it with -m TEXT");
-	}
-	result = fd_read_all(fd, text);
-	if (result < 0 && errno == EFBIG)
-		return error_set(err, ERROR_USAGE, "issue %s is larger than 1 MiB", word);
-	if (result < 0) {
-		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
-		return error_next(
-		    err, "name a file with the text of the issue, or give it with -m TEXT");
-	}
-	return check_text(word, text, err);
-}
-
-/* The first line that says something, without Markdown's heading marks. Owned by the caller. */
-static char *issue_title(const char *text)
-{
-	while (*text) {
-		size_t len = strcspn(text, "\r\n");
-		const char *line = text + strspn(text, "# \t");
-		char shown[200];
-
-		if (line < text + len) {
-			text_escape(shown, sizeof(shown), line, (size_t)(text + len - line));
-			return mem_strdup(shown);
-		}
-		text += len + (text[len] ? 1 : 0);
-	}
-	return NULL;
-}
-
-static bool is_ascii(const char *text)
-{
-	while (*text && (unsigned char)*text < 0x80)
-		text++;
-	return !*text;
-}
-
-/* agent/<file name without ending>-<title>, or agent/<title>. */
-static char *branch_name(const char *source, const char *title, bool from_file)
-{
-	const char *base = strrchr(source, '/');
-	char *stem AUTO_FREE = mem_strdup(base ? base + 1 : source), *whole AUTO_FREE = NULL;
-	char *dot = strrchr(stem, '.');
-	char slug[64], digest[65];
-
-	if (dot && dot != stem)
-		*dot = '\0';
-	whole = from_file ? mem_printf("%s-%s", stem, title) : mem_strdup(title);
-	text_slug(slug, whole);
-	/* Titles that the name cannot tell apart are told apart by a digest. */
-	if (from_file || (strlen(title) <= 48 && is_ascii(title)))
-		return mem_printf("agent/%s", slug);
-	sha256_hex(title, strlen(title), digest);
-	return mem_printf("agent/%.40s-%.6s", slug, digest);
-}
-
-/* What makes two runs runs of the same issue: the file, or the text. Owned by the caller. */
-static char *issue_identity(const char *source, const char *digest, bool from_file)
-{
-	char *path AUTO_FREE = from_file ? realpath(source, NULL) : NULL;
-
-	return path ? mem_printf("file:%s", path) : mem_printf("text:%s", digest);
-}
-
-static int check_branch(const char *branch, struct error *err)
-{
-	char *ref AUTO_FREE = mem_printf("refs/heads/%s", branch);
-
-	if (rules_check_ref(ref, err) == 0)
-		return 0;
-	error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
-	return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
-}
-
-/* ---- a new run ---- */
-
-static struct json *make_request(const struct options *options, const struct repository *repo,
-				 const struct strbuf *issue, const char *source, const char *id,
-				 struct error *err)
-{
-	struct json *request AUTO_JSON = js_artefact_new("request", 1),
-			     *about = js_object_new();
-	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
-	char *identity AUTO_FREE = NULL;
-	bool from_file;
-	char digest[65];
-
-	js_set(request, "issue", about);
-	if (!title) {
-		error_set(err, ERROR_USAGE, "the issue (%s) is empty", source);
-		error_next(err, "say what is wrong and what should be");
-		return NULL;
-	}
-	from_file = options->word_count && strcmp(options->words[0], "-") != 0;
-	branch = options->branch ? mem_strdup(options->branch)
-				 : branch_name(source, title, from_file);
-	if (check_branch(branch, err))
-		return NULL;
-	sha256_hex(issue->data, issue->len, digest);
-	js_set_str(request, "id", id);
-	js_set_str(request, "agent", AGENT_VERSION);
-	js_set_int(request, "created", (long long)time(NULL));
-	js_set_str(request, "repository", repo->work_dir ? repo->work_dir : repo->git_dir);
-	js_set_str(about, "source", source);
-	js_set_str(about, "title", title);
-	js_set_str(about, "sha256", digest);
-	identity = issue_identity(source, digest, from_file);
-	js_set_str(about, "identity", identity);
-	js_set_str(request, "branch", branch);
-	js_set_str(request, "rev", options->base ? options->base : "HEAD");
-	js_set_bool(request, "dry_run", options->dry_run);
-	js_set_bool(request, "status", !options->no_status);
-	js_set(request, "pairs", js_copy(options->pairs));
-	return MEM_STEAL(request);
-}
-
-static int begin_new(struct run *run, struct options *options, struct error *err)
-{
-	struct strbuf issue AUTO_STRBUF = STRBUF_NONE;
-	struct json *request AUTO_JSON = NULL;
-	struct repository repo;
-	char *state AUTO_FREE = NULL;
-	const char *source = "-m";
-	int result;
-
-	strbuf_init(&issue, ISSUE_MAX);
-	if (read_issue(options, &issue, &source, err))
-		return err->kind;
-	if (repository_find(NULL, &repo, err)) {
-		repository_release(&repo);
-		return err->kind;
-	}
-	request = make_request(options, &repo, &issue, source, "", err);
-	repository_release(&repo);
-	if (!request)
-		return err->kind;
-	state = rundir_state_dir(err);
-	if (!state || rundir_create(state, &run->dir, err))
-		return err->kind;
-	js_set_str(request, "id", run->dir.id);
-	result = fd_replace_file(run->dir.fd, "issue.md", issue.data, issue.len, 0400, err);
-	if (result == 0)
-		result = rundir_write(&run->dir, "request.json", request, err);
-	return result;
-}
 
 /* ---- opening ---- */
 
@@ -297,103 +93,6 @@ int run_open(struct run *run, struct options *options, struct error *err)
 		return err->kind;
 	run->ledger = ledger_open(run->dir.state, err);
 	return run->ledger ? 0 : err->kind;
-}
-
-/* ---- what can be known before anything is paid for ---- */
-
-static const char *default_key(const char *model)
-{
-	return strncmp(model, "anthropic:", 10) == 0 ? "env:ANTHROPIC_API_KEY"
-						     : "env:OPENAI_API_KEY";
-}
-
-int open_plain(const char *path)
-{
-	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -1;
-	if (!S_ISREG(st.st_mode)) {
-		errno = EINVAL;
-		return -1;
-	}
-	return fd_steal(&fd);
-}
-
-/* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for
- * servers on loopback, which need none. */
-int run_check_model(struct run *run, struct error *err)
-{
-	const char *model = config_get(run->config, "model.name");
-	const char *source = config_get(run->config, "model.key");
-	const char *base_url = config_get(run->config, "model.baseUrl");
-	struct url url = {0};
-
-	if (run->model_checked)
-		return 0;
-	run->model_checked = true;
-	if (strncmp(model, "replay:", 7) == 0) {
-		int fd AUTO_FD = open_plain(model + 7);
-
-		if (fd < 0 && errno == EINVAL)
-			return error_set(err, ERROR_USAGE, "recording %s is not a regular file",
-					 model + 7);
-		return fd < 0 ? error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7)
-			      : 0;
-	}
-	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
-		error_set(err, ERROR_USAGE, "unknown model %s", model);
-		return error_next(
-		    err, "write anthropic:NAME, openai:NAME (and whatever speaks its API, with "
-			 "--base-url) or replay:FILE");
-	}
-	if (base_url && url_parse(base_url, &url, err))
-		return error_wrap(err, "model.baseUrl");
-	if (!source && base_url && url_is_loopback(url.host) &&
-	    !getenv(default_key(model) + 4)) {
-		struct error ignored = {0};
-
-		run->key_fd = secret_open(default_key(model), &ignored);
-		return 0;
-	}
-	if (!source)
-		source = default_key(model);
-	else if (strncmp(source, "env:", 4) == 0)
-		secret_adopt_env(environ, source + 4);
-	run->key_fd = secret_open(source, err);
-	return run->key_fd < 0 ? err->kind : 0;
-}
-
-static int check_remote(struct run *run, struct error *err)
-{
-	struct remote remote = {0};
-	int result;
-
-	run->remote_url =
-	    repository_remote_url(&run->repo, config_get(run->config, "publish.remote"), err);
-	if (!run->remote_url)
-		return err->kind;
-	result = remote_parse(run->remote_url,
-			      run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir,
-			      &remote, err);
-	if (result == 0) {
-		run->remote = remote_to_json(&remote);
-		free(run->remote_url); /* from now on without the user: it may be a token */
-		run->remote_url = mem_strdup(remote.url);
-		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
-			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
-			error_next(err,
-				   "make it (git init --bare), or name another with --remote");
-		}
-	}
-	if (result == 0 && remote.kind != REMOTE_LOCAL) {
-		int fd AUTO_FD = -1;
-
-		result = step_open_credential(run, remote_kind_text(remote.kind), &fd, err);
-	}
-	remote_release(&remote);
-	return result;
 }
 
 /* ---- the steps in order ---- */
@@ -475,27 +174,15 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 	    run->dir.id, run->dir.id, rounds + 2, run->dir.id);
 }
 
-static int check_command(const struct run *run, struct error *err)
-{
-	const char *command = config_get(run->config, "test.command");
-
-	if (command && command[strspn(command, " \t\n")])
-		return 0;
-	error_set(err, ERROR_USAGE, command ? "the test command is empty" : "no test command");
-	return error_next(
-	    err, "name one with --test 'make check', or commit .agent/config with command = "
-		 "make check under [test]");
-}
-
 static int go_steps(struct run *run, bool dry, int *green_round, struct error *err)
 {
 	int result;
 
 	result = step_base(run, err);
 	if (result == 0)
-		result = check_command(run, err);
+		result = run_check_command(run, err);
 	if (result == 0 && !dry)
-		result = check_remote(run, err);
+		result = run_check_remote(run, err);
 	if (result == 0 && js_bool(run->request, "status", true))
 		step_status_begin(run);
 	if (result == 0 && !rundir_has(&run->dir, "round-1/changes.json"))
@@ -621,7 +308,7 @@ int cmd_run(struct options *options, struct error *err)
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
-	int result = begin_new(&run, options, err);
+	int result = run_begin(&run, options, err);
 
 	if (result == 0)
 		result = run_open(&run, options, err);

@@ -1,0 +1,126 @@
+/* What can be known before anything is paid for: the model and its key, the remote and its credential, the
+ * test command. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/publish/remote.h"
+#include "pipeline/secret.h"
+#include "pipeline/url.h"
+
+extern char **environ;
+
+static const char *default_key(const char *model)
+{
+	return strncmp(model, "anthropic:", 10) == 0 ? "env:ANTHROPIC_API_KEY"
+						     : "env:OPENAI_API_KEY";
+}
+
+int open_plain(const char *path)
+{
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return fd_steal(&fd);
+}
+
+/* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for
+ * servers on loopback, which need none. */
+int run_check_model(struct run *run, struct error *err)
+{
+	const char *model = config_get(run->config, "model.name");
+	const char *source = config_get(run->config, "model.key");
+	const char *base_url = config_get(run->config, "model.baseUrl");
+	struct url url = {0};
+
+	if (run->model_checked)
+		return 0;
+	run->model_checked = true;
+	if (strncmp(model, "replay:", 7) == 0) {
+		int fd AUTO_FD = open_plain(model + 7);
+
+		if (fd < 0 && errno == EINVAL)
+			return error_set(err, ERROR_USAGE, "recording %s is not a regular file",
+					 model + 7);
+		return fd < 0 ? error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7)
+			      : 0;
+	}
+	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
+		error_set(err, ERROR_USAGE, "unknown model %s", model);
+		return error_next(
+		    err, "write anthropic:NAME, openai:NAME (and whatever speaks its API, with "
+			 "--base-url) or replay:FILE");
+	}
+	if (base_url && url_parse(base_url, &url, err))
+		return error_wrap(err, "model.baseUrl");
+	if (!source && base_url && url_is_loopback(url.host) &&
+	    !getenv(default_key(model) + 4)) {
+		struct error ignored = {0};
+
+		run->key_fd = secret_open(default_key(model), &ignored);
+		return 0;
+	}
+	if (!source)
+		source = default_key(model);
+	else if (strncmp(source, "env:", 4) == 0)
+		secret_adopt_env(environ, source + 4);
+	run->key_fd = secret_open(source, err);
+	return run->key_fd < 0 ? err->kind : 0;
+}
+
+int run_check_remote(struct run *run, struct error *err)
+{
+	struct remote remote = {0};
+	int result;
+
+	run->remote_url =
+	    repository_remote_url(&run->repo, config_get(run->config, "publish.remote"), err);
+	if (!run->remote_url)
+		return err->kind;
+	result = remote_parse(run->remote_url,
+			      run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir,
+			      &remote, err);
+	if (result == 0) {
+		run->remote = remote_to_json(&remote);
+		free(run->remote_url); /* from now on without the user: it may be a token */
+		run->remote_url = mem_strdup(remote.url);
+		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
+			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
+			error_next(err,
+				   "make it (git init --bare), or name another with --remote");
+		}
+	}
+	if (result == 0 && remote.kind != REMOTE_LOCAL) {
+		int fd AUTO_FD = -1;
+
+		result = step_open_credential(run, remote_kind_text(remote.kind), &fd, err);
+	}
+	remote_release(&remote);
+	return result;
+}
+
+int run_check_command(const struct run *run, struct error *err)
+{
+	const char *command = config_get(run->config, "test.command");
+
+	if (command && command[strspn(command, " \t\n")])
+		return 0;
+	error_set(err, ERROR_USAGE, command ? "the test command is empty" : "no test command");
+	return error_next(
+	    err, "name one with --test 'make check', or commit .agent/config with command = "
+		 "make check under [test]");
+}

@@ -1,0 +1,216 @@
+/* What a run is asked: the issue, its branch, the command line, as request.json keeps them. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/publish/rules.h"
+
+#define ISSUE_MAX (1 << 20)
+
+/* ---- the issue ---- */
+
+/* What looks like an issue of a forge and is no file here. */
+static bool is_forge_issue(const char *word)
+{
+	if (strncmp(word, "https://", 8) == 0 || strncmp(word, "http://", 7) == 0)
+		return true;
+	if (word[0] == '#')
+		word++;
+	else if (strchr(word, '#'))
+		word = strchr(word, '#') + 1;
+	return word[0] && strspn(word, "0123456789") == strlen(word);
+}
+
+static int check_text(const char *word, const struct strbuf *text, struct error *err)
+{
+	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
+		error_set(err, ERROR_USAGE, "issue %s is no text in UTF-8", word);
+		return error_next(
+		    err, "convert it (iconv -t UTF-8), or describe the issue in a text file");
+	}
+	return 0;
+}
+
+static int read_issue(const struct options *options, struct strbuf *text, const char **source,
+		      struct error *err)
+{
+	const char *word = options->word_count ? options->words[0] : NULL;
+	int fd AUTO_FD = -1, result;
+
+	if (options->word_count > 1 || (!word == !options->message)) {
+		error_set(err, ERROR_USAGE, "agent run takes one issue: a file, - or -m TEXT");
+		return error_next(
+		    err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
+	}
+	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
+	if (!word) {
+		if (strbuf_adds(text, options->message) < 0)
+			return error_set(err, ERROR_USAGE, "-m: the text is too long");
+		return check_text("-m", text, err);
+	}
+	fd = strcmp(word, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+				    : open(word, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && is_forge_issue(word)) {
+		error_set(err, ERROR_USAGE, "%s: issues of a forge cannot be read yet", word);
+		return error_next(err, "save its text as a file: agent run 42.md");
+	}
+	if (fd < 0) {
+		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+		return error_next(
+		    err, "name a file with the text of the issue, or give it with -m TEXT");
+	}
+	result = fd_read_all(fd, text);
+	if (result < 0 && errno == EFBIG)
+		return error_set(err, ERROR_USAGE, "issue %s is larger than 1 MiB", word);
+	if (result < 0) {
+		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
+		return error_next(
+		    err, "name a file with the text of the issue, or give it with -m TEXT");
+	}
+	return check_text(word, text, err);
+}
+
+/* The first line that says something, without Markdown's heading marks. Owned by the caller. */
+static char *issue_title(const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\r\n");
+		const char *line = text + strspn(text, "# \t");
+		char shown[200];
+
+		if (line < text + len) {
+			text_escape(shown, sizeof(shown), line, (size_t)(text + len - line));
+			return mem_strdup(shown);
+		}
+		text += len + (text[len] ? 1 : 0);
+	}
+	return NULL;
+}
+
+static bool is_ascii(const char *text)
+{
+	while (*text && (unsigned char)*text < 0x80)
+		text++;
+	return !*text;
+}
+
+/* agent/<file name without ending>-<title>, or agent/<title>. */
+static char *branch_name(const char *source, const char *title, bool from_file)
+{
+	const char *base = strrchr(source, '/');
+	char *stem AUTO_FREE = mem_strdup(base ? base + 1 : source), *whole AUTO_FREE = NULL;
+	char *dot = strrchr(stem, '.');
+	char slug[64], digest[65];
+
+	if (dot && dot != stem)
+		*dot = '\0';
+	whole = from_file ? mem_printf("%s-%s", stem, title) : mem_strdup(title);
+	text_slug(slug, whole);
+	/* Titles that the name cannot tell apart are told apart by a digest. */
+	if (from_file || (strlen(title) <= 48 && is_ascii(title)))
+		return mem_printf("agent/%s", slug);
+	sha256_hex(title, strlen(title), digest);
+	return mem_printf("agent/%.40s-%.6s", slug, digest);
+}
+
+/* What makes two runs runs of the same issue: the file, or the text. Owned by the caller. */
+static char *issue_identity(const char *source, const char *digest, bool from_file)
+{
+	char *path AUTO_FREE = from_file ? realpath(source, NULL) : NULL;
+
+	return path ? mem_printf("file:%s", path) : mem_printf("text:%s", digest);
+}
+
+static int check_branch(const char *branch, struct error *err)
+{
+	char *ref AUTO_FREE = mem_printf("refs/heads/%s", branch);
+
+	if (rules_check_ref(ref, err) == 0)
+		return 0;
+	error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
+	return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
+}
+
+/* ---- a new run ---- */
+
+static struct json *make_request(const struct options *options, const struct repository *repo,
+				 const struct strbuf *issue, const char *source, const char *id,
+				 struct error *err)
+{
+	struct json *request AUTO_JSON = js_artefact_new("request", 1),
+			     *about = js_object_new();
+	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
+	char *identity AUTO_FREE = NULL;
+	bool from_file;
+	char digest[65];
+
+	js_set(request, "issue", about);
+	if (!title) {
+		error_set(err, ERROR_USAGE, "the issue (%s) is empty", source);
+		error_next(err, "say what is wrong and what should be");
+		return NULL;
+	}
+	from_file = options->word_count && strcmp(options->words[0], "-") != 0;
+	branch = options->branch ? mem_strdup(options->branch)
+				 : branch_name(source, title, from_file);
+	if (check_branch(branch, err))
+		return NULL;
+	sha256_hex(issue->data, issue->len, digest);
+	js_set_str(request, "id", id);
+	js_set_str(request, "agent", AGENT_VERSION);
+	js_set_int(request, "created", (long long)time(NULL));
+	js_set_str(request, "repository", repo->work_dir ? repo->work_dir : repo->git_dir);
+	js_set_str(about, "source", source);
+	js_set_str(about, "title", title);
+	js_set_str(about, "sha256", digest);
+	identity = issue_identity(source, digest, from_file);
+	js_set_str(about, "identity", identity);
+	js_set_str(request, "branch", branch);
+	js_set_str(request, "rev", options->base ? options->base : "HEAD");
+	js_set_bool(request, "dry_run", options->dry_run);
+	js_set_bool(request, "status", !options->no_status);
+	js_set(request, "pairs", js_copy(options->pairs));
+	return MEM_STEAL(request);
+}
+
+int run_begin(struct run *run, struct options *options, struct error *err)
+{
+	struct strbuf issue AUTO_STRBUF = STRBUF_NONE;
+	struct json *request AUTO_JSON = NULL;
+	struct repository repo;
+	char *state AUTO_FREE = NULL;
+	const char *source = "-m";
+	int result;
+
+	strbuf_init(&issue, ISSUE_MAX);
+	if (read_issue(options, &issue, &source, err))
+		return err->kind;
+	if (repository_find(NULL, &repo, err)) {
+		repository_release(&repo);
+		return err->kind;
+	}
+	request = make_request(options, &repo, &issue, source, "", err);
+	repository_release(&repo);
+	if (!request)
+		return err->kind;
+	state = rundir_state_dir(err);
+	if (!state || rundir_create(state, &run->dir, err))
+		return err->kind;
+	js_set_str(request, "id", run->dir.id);
+	result = fd_replace_file(run->dir.fd, "issue.md", issue.data, issue.len, 0400, err);
+	if (result == 0)
+		result = rundir_write(&run->dir, "request.json", request, err);
+	return result;
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+# deadline: 200
+"""Mistakes that cost something once: each is told before the model is paid, or does not happen."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from e2e import Place, edit, write  # noqa: E402
+from tap import Tap  # noqa: E402
+
+
+def told(t, place, what, words, *args, status=2, cwd=None):
+    """The run ends with this status, says these words, and no model was asked."""
+    result = place.agent("run", *args, cwd=cwd)
+    asked = os.path.exists(os.path.join(place.run_dir(), "round-1")) if place.runs() else False
+    t.ok(result.status == status and words in result.err and not asked, what, result.text)
+
+
+with Tap() as t, Place() as place:
+    repo = place.repository({"a.txt": "one\ntwo\n"}, test="true")
+    model = place.recording([[edit("a.txt", "two", "zwei")]])
+    other = place.recording([[write("b.txt", "b\n")]], name="other.jsonl")
+    common = ["-m", "x", "--model", model]
+
+    # ---- told in time ----
+    for test in ("", "   "):
+        told(t, place, f"an empty test command ({test!r})", "test command is empty", *common, "--test", test, cwd=repo)
+    for branch in ("a/-b", "HEAD", "a./b", "-x", "a..b", "x.lock"):
+        told(t, place, f"--branch {branch}", "not a usable branch name", *common, "--branch", branch, cwd=repo)
+    for path in ("/", "/etc", "/home", place.home, place.dir):
+        told(t, place, f"jail.path = {path if path[1:4] != 'tmp' else 'a home'}", "jail.path", *common, "-c",
+             f"jail.path={path}", cwd=repo)
+    told(t, place, "no credential for an HTTPS remote", "no credential", *common, "--remote",
+         "https://127.0.0.1:9/x.git", cwd=repo)
+    fifo = place.path("fifo")
+    os.mkfifo(fifo)
+    told(t, place, "a FIFO as a recording", "not a regular file", "-m", "x", "--model", f"replay:{fifo}", cwd=repo)
+    told(t, place, "-m with bytes that are no text", "no text in UTF-8", "-m", "\udcff\udcfe", "--model", model, cwd=repo)
+    t.equal(place.branches(repo), {}, "none of these pushed anything")
+    planted = "planted-in-a-url"
+    for pair in (f"publish.remote=https://me:{planted}@127.0.0.1/x.git", f"publish.remote=https://{planted}@127.0.0.1/x",
+                 f"model.baseUrl=https://me:{planted}@127.0.0.1:9"):
+        result = place.agent("run", *common, "-c", pair, cwd=repo)
+        t.ok(result.status == 2 and planted not in result.text.split("\n", 1)[1], "a credential in a URL is not repeated",
+             result.err)
+    kept = [name for top, _, names in os.walk(place.state) for name in names
+            if planted.encode() in open(os.path.join(top, name), "rb").read()]
+    t.equal(kept, [], "nor kept in any file")
+
+    # ---- taken ----
+    for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false"):
+        result = place.agent("run", *common, "--dry-run", "--test", command, cwd=repo)
+        t.equal(result.status, 0, f"a test command in the shell's own terms: {command}", result.text)
+    result = place.agent("run", *common, "--dry-run", "-c", "jail.processes=1", "-c", "jail.inodes=64", cwd=repo)
+    t.ok("shell" not in result.err and "namespaces" not in result.err, "narrow limits do not confuse the preflight",
+         result.text)
+
+    # ---- issues are told apart ----
+    for title in ("修复解析器", "修复打印机", "x" * 60 + "a", "x" * 60 + "b"):
+        result = place.agent("run", "-m", title, "--model", model, cwd=repo)
+        t.equal(result.status, 0, f"an issue {title[:8]}…", result.text)
+    t.equal(len(place.branches(repo)), 4, "issues with titles that look alike have branches of their own")
+    first = place.agent("run", "-m", "same", "--model", model, cwd=repo)
+    before = place.branches(repo)
+    second = place.agent("run", "-m", "same\n\nbut another issue", "--model", other, cwd=repo)
+    t.equal((first.status, second.status), (0, 1), "another issue does not take over a branch", second.text)
+    t.equal(place.branches(repo), before, "which stays as it was")
+    again = place.agent("run", "-m", "same", "--model", other, cwd=repo)
+    t.equal(again.status, 0, "the same issue again does", again.text)
+    t.equal(len(place.branches(repo)), len(before), "on its one branch")
+
+    # ---- the newest run is that of this repository ----
+    apart = place.repository({"a.txt": "one\ntwo\n"}, name="apart", test="true")
+    dry = place.agent("run", *common, "--dry-run", cwd=repo)
+    result = place.agent("publish", cwd=apart)
+    t.ok(result.status == 2 and "no run yet" in result.err, "agent publish elsewhere does not push it", result.text)
+    place.agent("run", *common, "--base", "nowhere", cwd=repo)
+    result = place.agent("publish", cwd=repo)
+    t.equal((dry.status, result.status), (0, 0), "a mistyped run in between does not hide it", result.text)
+
+    # ---- the trailer names the command that gave the verdict ----
+    result = place.agent("run", "-m", "trailer", "--model", model, "--dry-run", "--test", "false", "--rounds", "1", cwd=repo)
+    run = place.runs()[-1]
+    os.unlink(os.path.join(place.run_dir(), "round-1/verdict.json"))
+    result = place.agent("resume", run, "-c", "test.command=true", cwd=repo)
+    result = place.agent("publish", run, "-c", "test.command=true", cwd=repo)
+    message = place.git("log", "-1", "--format=%B", "agent/trailer", cwd=repo + ".git", check=False)
+    t.contains(message, "Agent-Test: true\n", "Agent-Test is what the verdict is about")
+
+    # ---- an output that cannot be written ----
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([os.path.join(os.environ.get("BUILD", "build"), "agent"), "show"], env=place.env,
+                              stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True)
+    t.ok(done.returncode == 4 and "standard output" in done.stderr, "a full output is an error", done.stderr)
