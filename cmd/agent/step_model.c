@@ -86,19 +86,20 @@ static const char *default_ca(void)
 static int make_provider(const struct run *run, struct json *provider, struct url *url,
 			 struct error *err)
 {
-	const char *model = config_get(run->config, "model.name"), *colon = strchr(model, ':');
+	const char *model = config_get(run->config, "model.name");
+	const char *colon = model + strcspn(model, ":"), *name = colon + (*colon ? 1 : 0);
 	const char *base_url = config_get(run->config, "model.baseUrl");
 	char *kind AUTO_FREE = mem_strndup(model, (size_t)(colon - model));
 
 	js_set_str(provider, "kind", kind);
 	if (strcmp(kind, "replay") ==
 	    0) { /* its name is enough for a record that others read */
-		const char *slash = strrchr(colon, '/');
+		const char *slash = strrchr(name, '/');
 
-		js_set_str(provider, "model", slash ? slash + 1 : colon + 1);
+		js_set_str(provider, "model", slash ? slash + 1 : name);
 		return 0;
 	}
-	js_set_str(provider, "model", colon + 1);
+	js_set_str(provider, "model", name);
 	if (!base_url)
 		base_url = strcmp(kind, "anthropic") == 0 ? "https://api.anthropic.com"
 							  : "https://api.openai.com/v1";
