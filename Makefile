@@ -144,7 +144,7 @@ ATTACK_PROBE := $(B)/wall/attack-probe
 $(ATTACK_PROBE): $(wildcard tests/wall/attack/*.c tests/wall/attack/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
-unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(ATTACK_PROBE)
+unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(if $(wildcard tests/wall/attack/*.c),$(ATTACK_PROBE))
 
 -include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
 
