@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,7 @@ static const char *const allowed[] = {
     "poll", "ppoll", "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl",
     "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "signalfd", "signalfd4",
     "timerfd_create", "timerfd_settime", "timerfd_gettime", "inotify_init", "inotify_init1",
-    "inotify_add_watch", "inotify_rm_watch", "io_setup", "io_destroy", "io_submit", "io_cancel",
-    "io_getevents", "io_pgetevents",
+    "inotify_add_watch", "inotify_rm_watch",
     /* memory */
     "mmap", "munmap", "mprotect", "mremap", "madvise", "brk", "msync", "mincore", "mlock",
     "mlock2", "munlock", "mlockall", "munlockall", "memfd_create", "remap_file_pages",
@@ -144,7 +144,8 @@ static const char *const no_permission[] = {"mount",
 					    "vhangup",
 					    "lookup_dcookie"};
 
-/* Left out on purpose, and so ENOSYS: clone3 (its flags lie in memory; libc falls back to
+/* Left out on purpose, and so ENOSYS: io_setup and its kin (fs.aio-max-nr counts for the whole machine:
+ * one jail could take all of it); clone3 (its flags lie in memory; libc falls back to
  * clone), io_uring_* (makes sockets behind the filter's back), add_key, request_key, keyctl
  * (keyrings are not namespaced), modify_ldt, uselib, _sysctl, sysfs, nfsservctl,
  * set_mempolicy_home_node, and everything newer. */
@@ -219,18 +220,29 @@ static void refuse_flags(uint32_t number, uint32_t flags)
 	close_block(block);
 }
 
+/*
+ * Families, and of the internet's the protocols that every kernel has built in: asking for another makes
+ * the host load a module for it (sctp, dccp, l2tp …), without any capability. MPTCP callers fall back.
+ */
 static void check_families(uint32_t number)
 {
 	unsigned block = open_block(number);
 
 	load_arg(0);
 	allow_equal(AF_UNIX);
-	allow_equal(AF_INET);
-	allow_equal(AF_INET6);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 7, 0); /* to the protocols below */
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 6, 0);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 1, 0);
 	ret(error_of(EAFNOSUPPORT));
 	load_arg(2);
 	allow_equal(0); /* NETLINK_ROUTE: getifaddrs(3) */
+	ret(error_of(EPROTONOSUPPORT));
+	load_arg(2);
+	allow_equal(0);
+	allow_equal(IPPROTO_ICMP);
+	allow_equal(IPPROTO_TCP);
+	allow_equal(IPPROTO_UDP);
+	allow_equal(IPPROTO_ICMPV6);
 	ret(error_of(EPROTONOSUPPORT));
 	close_block(block);
 }

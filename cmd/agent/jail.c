@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
@@ -29,24 +30,51 @@
 
 /* ---- the payload's descriptors ---- */
 
+/*
+ * The payload never gets a descriptor of the user's own: a terminal could be written to in its name, a
+ * file could be truncated or made set-user-id through it. It gets a pty or pipes of ours, and we carry.
+ */
 struct console {
-	int in, out, err; /* owned: what the payload gets */
-	int pty;	  /* owned: our side of the pty, or -1 */
+	int in, out, err;	/* owned: what the payload gets */
+	int pty;		/* owned: our side of the pty, or -1 */
+	int feed;		/* owned: write end of its standard input, or -1 */
+	int from_out, from_err; /* owned: read ends of its outputs, or -1 */
+	int to_out;		/* where its standard output goes */
 	struct termios saved;
 	bool raw;
 };
+
+#define CONSOLE_NONE                                                                           \
+	{                                                                                      \
+		-1, -1, -1, -1, -1, -1, -1, STDOUT_FILENO, .raw = false                        \
+	}
+
+static void close_one(int *fd)
+{
+	fd_close_ptr(fd);
+	*fd = -1;
+}
+
+/* The payload's ends: once it has them, our copies would keep us from seeing its end. */
+static void console_hand_over(struct console *console)
+{
+	close_one(&console->in);
+	close_one(&console->out);
+	close_one(&console->err);
+}
 
 static void console_close(struct console *console)
 {
 	if (console->raw)
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &console->saved);
-	fd_close_ptr(&console->in);
-	fd_close_ptr(&console->out);
-	fd_close_ptr(&console->err);
-	fd_close_ptr(&console->pty);
+	console->raw = false;
+	console_hand_over(console);
+	close_one(&console->pty);
+	close_one(&console->feed);
+	close_one(&console->from_out);
+	close_one(&console->from_err);
 }
 
-/* A terminal is never handed in: the payload gets a pty of ours, we carry the bytes. */
 static int console_open_pty(struct console *console, struct error *err)
 {
 	struct winsize size = {.ws_row = 24, .ws_col = 80};
@@ -68,46 +96,113 @@ static int console_open_pty(struct console *console, struct error *err)
 	return 0;
 }
 
-static int console_open(struct console *console, const struct options *options,
-			struct error *err)
+static int make_pipe(int *read_end, int *write_end)
 {
-	bool terminal =
-	    isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json;
+	int fds[2];
 
-	if (terminal)
-		return console_open_pty(console, err);
-	console->in = options->input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-				     : open("/dev/null", O_RDONLY | O_CLOEXEC);
-	console->out = fcntl(options->json ? STDERR_FILENO : STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	console->err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (console->in < 0 || console->out < 0 || console->err < 0)
-		return error_errno(err, ERROR_FAILED, errno, "standard descriptors");
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	*read_end = fds[0];
+	*write_end = fds[1];
 	return 0;
 }
 
-/* The write ends of the payload's descriptors are closed here; then bytes are carried until the
- * facts come. */
+static int console_open(struct console *console, const struct options *options,
+			struct error *err)
+{
+	if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json)
+		return console_open_pty(console, err);
+	console->to_out = options->json ? STDERR_FILENO : STDOUT_FILENO;
+	if (options->input ? make_pipe(&console->in, &console->feed) < 0
+			   : (console->in = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "standard input of the jail");
+	if (make_pipe(&console->from_out, &console->out) < 0 ||
+	    make_pipe(&console->from_err, &console->err) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "standard output of the jail");
+	return 0;
+}
+
+/* One read, one write; closes from at its end, and when nobody takes the bytes. */
+static void carry(int *from, int to)
+{
+	char chunk[65536];
+	ssize_t n = read(*from, chunk, sizeof(chunk));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n <= 0 || fd_write_all(to, chunk, (size_t)n) < 0)
+		close_one(from);
+}
+
+/* At most PIPE_BUF bytes, into a pipe that poll says has room: this never waits. */
+static void feed(struct console *console)
+{
+	char chunk[PIPE_BUF];
+	ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n <= 0 || fd_write_all(console->feed, chunk, (size_t)n) < 0)
+		close_one(&console->feed);
+}
+
+static void carry_pipes(struct console *console)
+{
+	struct pollfd room = {.fd = console->feed, .events = POLLOUT};
+	bool may_feed = console->feed >= 0 && poll(&room, 1, 0) > 0;
+	struct pollfd fds[] = {{.fd = may_feed ? STDIN_FILENO : -1, .events = POLLIN},
+			       {.fd = console->from_out, .events = POLLIN},
+			       {.fd = console->from_err, .events = POLLIN}};
+
+	if (may_feed && (room.revents & (POLLERR | POLLHUP))) {
+		close_one(&console->feed); /* it does not read any more */
+		return;
+	}
+	if (poll(fds, ARRAY_LEN(fds), 100) <= 0)
+		return;
+	if (fds[1].revents)
+		carry(&console->from_out, console->to_out);
+	if (fds[2].revents)
+		carry(&console->from_err, STDERR_FILENO);
+	if (fds[0].revents)
+		feed(console);
+}
+
+/* False when the payload has ended. */
+static bool carry_pty(struct console *console, int facts_fd)
+{
+	struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+			       {.fd = console->pty, .events = POLLIN},
+			       {.fd = facts_fd, .events = POLLIN}};
+	char chunk[8192];
+	ssize_t n;
+
+	if (poll(fds, ARRAY_LEN(fds), 200) <= 0)
+		return true;
+	if (fds[0].revents && (n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
+		fd_write_all(console->pty, chunk, (size_t)n);
+	if (fds[1].revents & POLLIN && (n = read(console->pty, chunk, sizeof(chunk))) > 0)
+		fd_write_all(STDOUT_FILENO, chunk, (size_t)n);
+	else if (fds[2].revents)
+		return false;
+	return true;
+}
+
+/* Carries bytes until the payload's outputs are at their end. */
 static int console_carry(struct run *run, struct console *console, int facts_fd,
 			 struct error *err)
 {
-	char chunk[8192];
+	bool more = true;
 
-	while (console->pty >= 0) {
-		struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-				       {.fd = console->pty, .events = POLLIN},
-				       {.fd = facts_fd, .events = POLLIN}};
-		ssize_t n;
+	while (more) {
 		int result;
 
-		if (poll(fds, ARRAY_LEN(fds), 200) < 0 && errno != EINTR)
-			return error_errno(err, ERROR_FAILED, errno, "poll");
-		if (fds[0].revents && (n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
-			fd_write_all(console->pty, chunk, (size_t)n);
-		if (fds[1].revents & POLLIN &&
-		    (n = read(console->pty, chunk, sizeof(chunk))) > 0)
-			fd_write_all(STDOUT_FILENO, chunk, (size_t)n);
-		else if (fds[2].revents)
-			break;
+		if (console->pty >= 0)
+			more = carry_pty(console, facts_fd);
+		else
+			carry_pipes(console);
+		if (console->pty < 0)
+			more = console->from_out >= 0 || console->from_err >= 0;
 		result = supervise_until_readable(&run->sup, -1, 0, err);
 		if (result < 0)
 			return result;
@@ -233,7 +328,7 @@ static int finish(struct run *run, const struct options *options,
 static int run_jail(struct run *run, struct options *options, const char *tree_name,
 		    struct error *err)
 {
-	struct console console = {-1, -1, -1, -1, .raw = false};
+	struct console console = CONSOLE_NONE;
 	struct supervised stage = {0};
 	struct jail_facts facts = {0};
 	struct jail_spec spec;
@@ -262,10 +357,7 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 					: start_tree(run, &stage, spec_fd, pipe_fds[1],
 						     &console, scratch, tree_name, err);
 	fd_close_ptr(&pipe_fds[1]);
-	fd_close_ptr(&console.in);
-	fd_close_ptr(&console.out);
-	fd_close_ptr(&console.err);
-	console.in = console.out = console.err = -1;
+	console_hand_over(&console);
 	if (result == 0)
 		result = console_carry(run, &console, pipe_fds[0], err);
 	if (result == 0) {

@@ -54,6 +54,9 @@ int confine_ids(struct jail_run *run, int proc)
 	if (step_enter(run, STEP_nesting) < 0 ||
 	    write_at(proc, "sys/user/max_user_namespaces", "0") < 0)
 		return step_fail(run, "nested user namespaces cannot be forbidden");
+	/* What counts by user counts for the host's user too: the payload may not take it all. */
+	if (write_at(proc, "sys/user/max_inotify_instances", "64") < 0 && errno != ENOENT)
+		return step_fail(run, "inotify instances cannot be limited");
 	step_done(run);
 	return 0;
 }
@@ -79,7 +82,9 @@ int confine_rlimits(struct jail_run *run)
 		int what;
 		rlim_t soft, hard;
 	} table[] = {
-	    {RLIMIT_CORE, 0, 0},
+	    /* 1, not 0: with 0 a crash still starts a core_pattern pipe (core(5)), as host root; with
+	     * 1 the kernel refuses the pipe, and no file is that small */
+	    {RLIMIT_CORE, 1, 1},
 	    {RLIMIT_NOFILE, 1024, 65536},
 	    {RLIMIT_FSIZE, limits->file_bytes, limits->file_bytes},
 	    {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
@@ -87,7 +92,7 @@ int confine_rlimits(struct jail_run *run)
 	    {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
 	    {RLIMIT_RTPRIO, 0, 0},
 	    {RLIMIT_NICE, 0, 0},
-	    {RLIMIT_MSGQUEUE, 819200, 819200},
+	    {RLIMIT_MSGQUEUE, 409600, 409600},
 	    {RLIMIT_SIGPENDING, 16384, 16384},
 	};
 

@@ -645,7 +645,7 @@ static int clean_start(void)
 	}
 	getrlimit(RLIMIT_CORE, &core);
 	getrlimit(RLIMIT_NOFILE, &files);
-	if (core.rlim_max != 0 || files.rlim_cur != 1024 || files.rlim_max < 4096)
+	if (core.rlim_max != 1 || files.rlim_cur != 1024 || files.rlim_max < 4096)
 		return say(WORKED, "limits");
 	if (mask != 022 || getsid(0) != getpid() || getpgrp() != getpid())
 		return say(WORKED, "session");
