@@ -86,8 +86,11 @@ static int build(struct jail_run *run, struct rootfs *fs, char work[16])
 	return rootfs_pivot(run, fs);
 }
 
-/* A descriptor of the host's /dev/null becomes the jail's: no inode of the host's file system
- * stays behind. */
+/*
+ * A descriptor of the host's /dev/null becomes the jail's, and a file of the host's is refused: with
+ * uid=shared the payload could truncate it or make it set-user-id. Whoever has a file carries it through
+ * a pipe. So no inode of the host's file systems stays behind.
+ */
 static int place_stdio(int from, int to)
 {
 	int null AUTO_FD = -1;
@@ -98,6 +101,10 @@ static int place_stdio(int from, int to)
 	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) {
 		null = open("/dev/null", O_RDWR | O_CLOEXEC);
 		from = null;
+	}
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
 	}
 	return dup2(from, to);
 }
