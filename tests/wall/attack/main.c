@@ -1,0 +1,146 @@
+/*
+ * attack-probe - tries one attack on the sandbox that it runs in
+ *
+ * attack-probe ID [name=value…]     0 blocked, 10 worked, 11 could not be tried, 12 carried out: the host must look. One line on
+ *                                   standard output gives the reason.
+ * attack-probe --list               the table: id, section, control, mechanism, expected, separated by tabs
+ * attack-probe --many ID,ID… [name=value…]   several, a child and a line each; exits with 0
+ * attack-probe --nothing | --exit N | --sleep [word…] | --have WHAT   what attacks and the host start: ends well, with N, never
+ *                                   (five minutes), with 10 when this user gets no more of what the attack takes
+ *
+ * name=value: where the canaries are that the host has set up (tests/lib/attack.py). Never a secret itself: what is planted
+ * begins with "planted-" and an attack that finds it prints it.
+ *
+ * SECURITY: it attacks whatever it runs in. Bounded, and harmless but for canaries, run by an ordinary user; never run it as root
+ * outside of a sandbox. A set-user-id copy of it does nothing but say so.
+ */
+#include "tests/wall/attack/main.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+#define ATTACK_ENTRY(id, section, control, name, mechanism, expected)                          \
+	{#id, section, control, mechanism, expected, attack_##name},
+const struct attack attacks[] = {ATTACKS(ATTACK_ENTRY){NULL, NULL, NOWHERE, NULL, NULL, NULL}};
+
+static const char *const controls[] = {[NOWHERE] = "nowhere",
+				       [PLAIN] = "plain",
+				       [KERNEL] = "kernel",
+				       [USERNS] = "userns",
+				       [ROOT] = "root"};
+
+static const struct attack *find(const char *id, size_t len)
+{
+	for (const struct attack *at = attacks; at->id; at++)
+		if (strlen(at->id) == len && strncmp(at->id, id, len) == 0)
+			return at;
+	return NULL;
+}
+
+static int list(void)
+{
+	for (const struct attack *at = attacks; at->id; at++)
+		printf("%s\t%s\t%s\t%s\t%s\n", at->id, at->section, controls[at->control],
+		       at->mechanism, at->expected);
+	return 0;
+}
+
+static int attack(const struct attack *attack)
+{
+	attack->run();
+	notes_print(attack->id);
+	return notes_verdict();
+}
+
+static int many(const char *ids)
+{
+	while (*ids) {
+		size_t len = strcspn(ids, ",");
+		const struct attack *one = find(ids, len);
+		pid_t pid;
+		int status;
+
+		fflush(stdout);
+		pid = one ? fork() : -1;
+		if (pid == 0)
+			_exit(attack(one));
+		if (pid < 0 || waitpid(pid, &status, 0) < 0)
+			printf("%.*s: not tried: fork\n", (int)len, ids);
+		else if (!WIFEXITED(status))
+			printf("%.*s: ended by signal %d\n", (int)len, ids, WTERMSIG(status));
+		ids += len + (ids[len] == ',');
+	}
+	return 0;
+}
+
+/* Whether this user still gets one. */
+static bool have(const char *what)
+{
+	unsigned long context = 0;
+	int pair[2];
+	char byte = 'x';
+	struct iovec part = {&byte, 1};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {.head = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct msghdr msg = {.msg_iov = &part,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	long queue;
+
+	if (strcmp(what, "async") == 0)
+		return syscall(SYS_io_setup, 8, &context) == 0;
+	if (strcmp(what, "flight") == 0)
+		return socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0 &&
+		       sendmsg(pair[0], &msg, 0) == 1;
+	queue = syscall(SYS_mq_open, "attack-have", O_RDWR | O_CREAT | O_CLOEXEC, 0600, NULL);
+	syscall(SYS_mq_unlink, "attack-have");
+	return queue >= 0 && inotify_init1(IN_CLOEXEC) >= 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct attack *one;
+
+	/* executed for the sake of its mode or its capabilities (E17, X17) */
+	if (getauxval(AT_SECURE) || geteuid() != getuid() || getegid() != getgid())
+		return WORKED;
+	if (argc == 2 && strcmp(argv[1], "--nothing") == 0)
+		return 0;
+	if (argc > 1 && strcmp(argv[1], "--sleep") == 0) {
+		alarm(300);
+		pause();
+		return 0;
+	}
+	if (argc == 3 && strcmp(argv[1], "--have") == 0)
+		return have(argv[2]) ? 0 : WORKED;
+	if (argc == 2 && strcmp(argv[1], "--list") == 0)
+		return list();
+	if (argc > 2 && strcmp(argv[1], "--exit") == 0)
+		return atoi(argv[2]);
+	if (argc > 2)
+		arguments_set(argv + 2);
+	if (argc > 2 && strcmp(argv[1], "--many") == 0) {
+		arguments_set(argv + 3);
+		return many(argv[2]);
+	}
+	one = argc > 1 ? find(argv[1], strlen(argv[1])) : NULL;
+	if (!one) {
+		fprintf(stderr, "usage: attack-probe ID [name=value...] | --list | --many "
+				"ID,ID... [name=value...]\n");
+		return 2;
+	}
+	return attack(one);
+}
