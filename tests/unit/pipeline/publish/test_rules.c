@@ -137,8 +137,10 @@ static void decision_without_receipts_leaves_branches_alone(void **state)
 
 	(void)state;
 	assert_int_equal(rules_decide(REF, EARLIER, OURS, NULL, NULL, &action, &err), ERROR_NO);
-	assert_non_null(strstr(err.message, "branch agent/x exists and its tip " EARLIER
-					    " was not made by this program: it is left alone"));
+	assert_non_null(strstr(err.message,
+			       "branch agent/x exists and its tip " EARLIER
+			       " was not made by this program for this issue: it is "
+			       "left alone"));
 }
 
 int main(void)
