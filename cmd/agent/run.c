@@ -344,8 +344,11 @@ static bool is_ours(const char *state, const char *id, const char *where)
 	if (rundir_open(state, id, false, &dir, &ignored) == 0) {
 		request = rundir_read(&dir, "request.json", "request", REQUEST_MAX, &ignored);
 		report = rundir_read(&dir, "report.json", "report", REQUEST_MAX, &ignored);
-		ours = strcmp(js_str(request, "repository", ""), where) == 0 &&
-		       strcmp(js_str(report, "outcome", ""), "bad-input") != 0;
+		ours =
+		    strcmp(js_str(request, "repository", ""), where) == 0 &&
+		    (strcmp(js_str(report, "outcome", ""), "bad-input") != 0 ||
+		     rundir_has(&dir,
+				"round-1")); /* a model was asked: there is something to lose */
 	}
 	rundir_release(&dir);
 	return ours;
