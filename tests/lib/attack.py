@@ -14,6 +14,7 @@ nothing leaves the machine.
 import array
 import ctypes
 import glob
+import json
 import os
 import secrets as random
 import selectors
@@ -271,17 +272,13 @@ def processes_with(word):
 
 def remove_tree(path):
     """Also what an attack has made hard to remove."""
-    def again(function, name, _):
-        for target in (os.path.dirname(name), name):
-            try:
-                os.chmod(target, 0o700)
-            except OSError:
-                pass
-        try:
-            function(name)
-        except OSError:
-            pass
-    shutil.rmtree(path, onerror=again)
+    if not os.path.islink(path):
+        os.chmod(path, 0o700)
+    for folder, dirs, _ in os.walk(path):
+        for name in dirs:
+            if not os.path.islink(os.path.join(folder, name)):
+                os.chmod(os.path.join(folder, name), 0o700)
+    shutil.rmtree(path)
 
 
 # ---- sandboxes --------------------------------------------------------------------------------------------
@@ -297,6 +294,9 @@ class Box:
 
     def inside(self, path):
         return path
+
+    def put_away(self):
+        """After each start."""
 
 
 class Bare(Box):
@@ -325,22 +325,55 @@ class WeakRoot(Box):
 
 
 class Template(Box):
-    """Another sandbox's command line; {} stands for the command, {probes} for the folder of the probe."""
+    """Another sandbox's command line; {} stands for the command in it."""
 
-    def __init__(self, name, words, uid=STRANGER, inside=None):
-        self.name, self.words, self.uid, self.map = name, words, uid, inside or {}
+    def __init__(self, name, words, uid=STRANGER):
+        self.name, self.words, self.uid = name, words, uid
 
     def command(self, host, words, options):
         full = []
         for word in self.words:
-            full += [self.inside(host.probe), *words] if word == "{}" else [word.replace("{probes}", host.bin)]
+            full += [host.probe, *words] if word == "{}" else [word]
         return full
 
+
+class Runc(Box):
+    """A default container of runc's: its own example configuration, a small root with the host's programs read-only."""
+    name = "runc, default container"
+    uid = 0
+
+    def __init__(self, host):
+        self.top, self.bin, self.number = os.path.join(host.top, "runc"), host.bin, 0
+        self.root = os.path.join(self.top, "root")
+        for name in ("usr", "proc", "sys", "dev", "tmp", "etc", "run", "var/tmp", "root", "opt/bin", "work"):
+            os.makedirs(os.path.join(self.root, name))
+        for name in ("bin", "sbin", "lib", "lib64"):
+            if os.path.islink("/" + name):
+                os.symlink(os.readlink("/" + name), os.path.join(self.root, name))
+        host.write(os.path.join(self.root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")
+        subprocess.run(["runc", "spec"], cwd=self.top, check=True)
+        with open(os.path.join(self.top, "config.json")) as file:
+            self.config = json.load(file)
+
     def inside(self, path):
-        for outer, inner in self.map.items():
-            if path.startswith(outer):
-                return inner + path[len(outer):]
-        return path
+        return "/opt/bin" + path[len(self.bin):] if path.startswith(self.bin) else path
+
+    def command(self, host, words, options):
+        self.number += 1
+        self.id = f"{host.base}-{self.number}"
+        config = self.config
+        config["process"].update(terminal=False, args=["/opt/bin/attack-probe", *words])
+        config["root"] = {"path": self.root, "readonly": True}
+        config["mounts"] = [mount for mount in config["mounts"] if mount["destination"] not in ("/usr", "/opt/bin")]
+        config["mounts"] += [{"destination": inner, "source": outer, "type": "bind", "options": ["rbind", "ro", "nosuid", "nodev"]}
+                             for inner, outer in (("/usr", "/usr"), ("/opt/bin", host.bin))]
+        with open(os.path.join(self.top, "config.json"), "w") as file:
+            json.dump(config, file)
+        return ["runc", "--root", os.path.join(self.top, "state"), "run", "--bundle", self.top, self.id]
+
+    def put_away(self):
+        subprocess.run(["runc", "--root", os.path.join(self.top, "state"), "delete", "--force", self.id], check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 class Native(Box):
@@ -409,7 +442,7 @@ class Host:
         self.planted = {}
         self.hostname = os.uname().nodename
         self.children = []
-        self.modified = 0
+        self.modified = self.leftover = 0
         for name in ("bin", "toolchain", "run", "out", "secrets", "store", "scratch"):
             setattr(self, name, os.path.join(self.top, name))
             os.mkdir(os.path.join(self.top, name), 0o755)
@@ -565,12 +598,16 @@ class Host:
                  f"scratch={self.scratch}", f"left={self.base}-left", f"earlier={self.base}-earlier",
                  f"rofile={inside(self.rofile)}", f"lock={inside(self.bin + '/shared')}",
                  f"watch={inside(self.bin + '/shared')}", f"pts={self.pts}", f"hostname={self.hostname}", f"uid={box.uid}",
-                 f"user=daemon", f"meet={self.base}-meet", *BOUNDS, *more]
+                 "user=daemon", f"meet={self.base}-meet", *BOUNDS, *more]
+        outside = not box.facts and box.name != "other"
         if not self.alone:
-            words += [f"host4=127.0.0.1", f"host6=::1", f"port={self.tcp_ports[0]}", f"dns={self.udp_port}",
-                      f"lo={self.tcp_ports[0]}"]
-        if not box.facts and box.name != "other":
+            words += [f"dns={self.udp_port}", f"lo={self.tcp_ports[0]}"]
+            if outside:  # nothing may leave the machine; from within our jail it would have to get there first
+                words += ["host4=127.0.0.1", "host6=::1", f"port={self.tcp_ports[0]}"]
+        if outside:
             words.append(f"walk={self.top}")  # without a sandbox there is all of the machine to walk
+        if isinstance(box, WeakRoot):
+            words.append("asroot=1")
         if not box.facts and os.geteuid() != 0:
             words.append("safe=1")
         return words
@@ -581,12 +618,12 @@ class Host:
     # ---- running ----
 
     def run_in(self, box, row, more=(), options=(), stdin=subprocess.DEVNULL, stdout=None, deadline=LONGEST_S, wrap=(),
-               wait=True):
+               wait=True, stderr=None):
         command = [*wrap, *box.command(self, self.words(box, row, more), list(options))]
         out, err = tempfile.TemporaryFile(dir=self.out), tempfile.TemporaryFile(dir=self.out)
         begun = time.monotonic()
         group = {} if wrap else {"process_group": self.victims_of(box.uid)[1].pid}
-        child = subprocess.Popen(command, cwd=self.tree, env=self.environment(row), stdin=stdin, stdout=stdout or out, stderr=err,
+        child = subprocess.Popen(command, cwd=self.tree, env=self.environment(row), stdin=stdin, stdout=stdout or out, stderr=stderr or err,
                                  pass_fds=[self.deleted, self.folder, self.rights[0].fileno()], **group, **as_user(box.uid))
         child.files, child.begun, child.mark = (out, err), begun, self.mark(row).encode() + b"\0"
         return self.finish(box, child, deadline) if wait else child
@@ -614,6 +651,9 @@ class Host:
         if box.facts:
             log, facts = box.collect()
             text[0] += log
+        else:
+            self.leftover += self.left_processes(child.mark)  # before anything is put away
+            box.put_away()
         return Run(child.returncode, text[0], text[1], facts, seconds, timed_out)
 
     # ---- judging ----
@@ -629,6 +669,9 @@ class Host:
         self.canaries.drain()
         from attack_rows import SPECIAL, usual
         verdict = SPECIAL.get(row.id, usual)(self, box, row)
+        null = os.stat("/dev/null")
+        if not stat.S_ISCHR(null.st_mode) or null.st_rdev != os.makedev(1, 3):
+            raise RuntimeError("the host's /dev/null is gone")
         holes = self.oracles(box, row, before, victims, niceness, verdict)
         if holes and verdict.verdict != "worked":
             verdict = Verdict("worked", "; ".join(holes), verdict.detail)
@@ -660,7 +703,10 @@ class Host:
         for name, secret in self.planted.items():
             if secret in verdict.detail:
                 holes.append(f"the secret \"{name}\" came out")
-        holes += self.left_processes(row)
+        left = self.leftover + self.left_processes(self.mark(row).encode() + b"\0")
+        self.leftover = 0
+        if left:
+            holes.append(f"{left} processes go on")
         seen = self.canaries.drain()
         if seen:
             holes.append(f"reached {seen[0]}" + (f" and {len(seen) - 1} more" if len(seen) > 1 else ""))
@@ -679,15 +725,16 @@ class Host:
                 child.kill()
         for folder in ("/", "/tmp", "/var/tmp", "/etc", "/usr", "/opt", "/run", "/var", "/mnt", "/home", "/dev/shm", "/dev/mqueue"):
             for path in glob.glob(f"{folder}/{self.mark(row)}*"):
-                holes.append(f"{path} was made")
+                if not path.endswith(".dir"):  # the attack's own
+                    holes.append(f"{path} was made")
                 remove_tree(path) if os.path.isdir(path) else os.unlink(path)
         with open("/proc/self/mountinfo") as file:
             if self.mark(row) in file.read():
                 holes.append("a mount outside")
         return holes
 
-    def left_processes(self, row):
-        word = self.mark(row).encode() + b"\0"
+    def left_processes(self, word):
+        """How many there are a moment later; none behind that."""
         left = processes_with(word)
         end = time.monotonic() + 0.5
         while left and time.monotonic() < end:
@@ -698,7 +745,7 @@ class Host:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        return [f"{len(left)} processes go on"] if left else []
+        return len(left)
 
     def restore(self, uid):
         """Tree and HOME as they were, belonging to that user."""
@@ -728,7 +775,7 @@ def summary(results):
     """{section: {verdict: count}}"""
     table = {}
     for row, verdict in results:
-        section = table.setdefault(row.section, {"worked": 0, "blocked": 0, "not tried": 0})
+        section = table.setdefault(row.section, {"worked": 0, "blocked": 0, "not tried": 0, "broken": 0})
         section[verdict.verdict] += 1
     return table
 

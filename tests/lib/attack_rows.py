@@ -105,11 +105,11 @@ def dead_reader(host, box, row):
         return Verdict("not tried", "the output is the caller's matter in this sandbox")
     ends = os.pipe()
     os.close(ends[0])
-    run = host.run_in(box, row, options=["--no-log"], stdout=ends[1])
+    run = host.run_in(box, row, options=["--no-log"], stdout=ends[1], stderr=subprocess.DEVNULL)
     os.close(ends[1])
     first = how_it_ended(box, run)
     ends = os.pipe()  # and one that is open, but not read
-    stalled = host.run_in(box, row, options=["--no-log", "--wall", "600"], stdout=ends[1])
+    stalled = host.run_in(box, row, options=["--no-log", "--wall", "600"], stdout=ends[1], stderr=subprocess.DEVNULL)
     os.close(ends[0])
     os.close(ends[1])
     if first[0] in ("exited", "signalled") and how_it_ended(box, stalled)[0] == "timeout":
@@ -187,6 +187,8 @@ def input_that_waits(host, box, row):
     """The caller's own standard input stays open; agent-test gives none."""
     if box.facts:
         return usual(host, box, row)
+    if box.name != "none":
+        return Verdict("not tried", "the input is the caller's matter in this sandbox")
     ends = os.pipe()
     run = host.run_in(box, row, stdin=ends[0])
     os.close(ends[0])
@@ -248,6 +250,7 @@ def collusion(host, box, row):
     if box.facts:
         box.log, box.facts_path = kept
     run = host.finish(box, listener)
+    host.leftover = 0  # of the listener, which was killed
     for folder in ("/dev/shm", "/tmp"):
         path = os.path.join(folder, host.base + "-meet")
         if os.path.exists(path):
@@ -300,6 +303,8 @@ def standard_files(host, box, row):
         os.unlink(path)
     if told:
         return Verdict("worked", ", ".join(told), run.text())
+    if box.facts and how_it_ended(box, run)[0] == "setup":
+        return Verdict("blocked", "a file of the caller's is refused before anything runs", run.text())
     return judge(box, row, run)
 
 
@@ -327,6 +332,8 @@ def kill_oneself(host, box, row):
     outcome = how_it_ended(box, run)
     if outcome == ("signalled", 9) or (not box.facts and outcome == ("exited", 137)):
         return Verdict("blocked", f"told as {outcome[0]} {outcome[1]}", run.text())
+    if outcome == ("exited", 11):
+        return Verdict("not tried", "as PID 1 it cannot kill itself", run.text())
     return Verdict("worked", f"SIGKILL to itself is told as {outcome}", run.text())
 
 

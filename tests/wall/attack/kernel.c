@@ -45,9 +45,11 @@ ATTACK(regain_capabilities)
 	for (int cap = 0; cap < 41; cap++)
 		REFUSED("an ambient capability",
 			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0), EPERM, EINVAL);
-	REFUSED("setuid(0)", setuid(0), EPERM, EINVAL);
-	REFUSED("setresuid(0)", setresuid(0, 0, 0), EPERM, EINVAL);
-	REFUSED("setgid(0)", setgid(0), EPERM, EINVAL);
+	if (geteuid() != 0) {
+		REFUSED("setuid(0)", setuid(0), EPERM, EINVAL);
+		REFUSED("setresuid(0)", setresuid(0, 0, 0), EPERM, EINVAL);
+		REFUSED("setgid(0)", setgid(0), EPERM, EINVAL);
+	}
 	if (read_path("/proc/self/status", status, sizeof(status)) <= 0) {
 		surprise("/proc/self/status cannot be read");
 		return;

@@ -55,9 +55,32 @@ static int list(void)
 	return 0;
 }
 
+/*
+ * Real root with everything it may: there is no sandbox, or one that is none, and what works there works on the machine. The
+ * host says asroot=1 when it has made namespaces for it.
+ */
+static bool is_root_of_machine(void)
+{
+	char map[256], status[8192];
+	const char *caps;
+
+	if (geteuid() != 0 || arg("asroot"))
+		return false;
+	if (read_path("/proc/self/uid_map", map, sizeof(map)) <= 0 ||
+	    !strstr(map, "4294967295"))
+		return false;
+	caps = read_path("/proc/self/status", status, sizeof(status)) > 0
+		   ? strstr(status, "CapEff:")
+		   : NULL;
+	return caps && strtoull(caps + 7, NULL, 16) & 1ULL << 21 /* CAP_SYS_ADMIN */;
+}
+
 static int attack(const struct attack *attack)
 {
-	attack->run();
+	if (is_root_of_machine())
+		absent("as root of the machine an attack would be one");
+	else
+		attack->run();
 	notes_print(attack->id);
 	return notes_verdict();
 }

@@ -288,10 +288,10 @@ ATTACK(raw)
 
 	for (size_t i = 0; i < LEN(protocols); i++) {
 		REFUSED("a raw socket", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, protocols[i]),
-			EPERM, EACCES);
+			EPERM, EACCES, EPROTONOSUPPORT);
 		REFUSED("a raw IPv6 socket",
 			socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, protocols[i]), EPERM, EACCES,
-			EAFNOSUPPORT);
+			EPROTONOSUPPORT, EAFNOSUPPORT);
 	}
 }
 

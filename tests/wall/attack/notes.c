@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -194,6 +195,14 @@ bool leaks(const char *where, const char *bytes, size_t len)
 	    (int)strnlen(at, (size_t)(bytes + len - at) < 48 ? (size_t)(bytes + len - at) : 48),
 	    at);
 	return true;
+}
+
+const char *own_folder(void)
+{
+	const char *path = text("/tmp/%s.dir", mark());
+
+	mkdir(path, 0700);
+	return path;
 }
 
 static bool is_wall(int error)

@@ -76,6 +76,8 @@ const char *text(const char *format, ...)
 ssize_t read_path(const char *path, char *buf,
 		  size_t size); /* ends buf with NUL; -1 with errno */
 bool write_path(const char *path, const char *content);
+/* A folder of our own in /tmp, made when it is not there; the host takes it away. */
+const char *own_folder(void);
 /* Notes worked when the bytes hold a planted secret, which is printed: the host looks for it. */
 bool leaks(const char *where, const char *bytes, size_t len);
 /* Reads the file: a planted secret in it is noted, and so is that it cannot be had. Other content is noted with `any`. */

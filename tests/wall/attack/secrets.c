@@ -440,9 +440,13 @@ ATTACK(core_files)
 
 ATTACK(kernel_memory)
 {
-	static const char *const files[] = {
-	    "/dev/mem",	  "/dev/port",	  "/dev/kmem",	       "/proc/kcore",
-	    "/proc/kmsg", "/proc/vmcore", "/sys/kernel/debug", "/sys/kernel/tracing/trace"};
+	static const char *const files[] = {"/dev/mem",
+					    "/dev/port",
+					    "/dev/kmem",
+					    "/proc/kcore",
+					    "/proc/kmsg",
+					    "/proc/vmcore",
+					    "/sys/kernel/tracing/trace"};
 	FILE *symbols = fopen("/proc/kallsyms", "re");
 	char line[256];
 

@@ -435,7 +435,7 @@
 	    "EROFS, EACCES") \
 	ROW(X21, "extra", NOWHERE, dirty_pipe, "a read-only file changed through a pipe (CVE-2022-0847)", \
 	    "a mended kernel") \
-	ROW(X22, "extra", NOWHERE, file_system_ioctls, "ioctls on file systems of the host's: freeze, trim, keys", \
+	ROW(X22, "extra", PLAIN, file_system_ioctls, "ioctls on file systems of the host's: freeze, trim, keys", \
 	    "EPERM, ENOTTY") \
 	ROW(X23, "extra", NOWHERE, cached_pages, "cachestat: which pages of shared files others use", \
 	    "EPERM") \
