@@ -22,7 +22,7 @@ CONVERSATION = [answer_calls([READ], text="I look at the file that the issue is 
                 answer_calls([EDIT, SUBMIT])]
 BOTH = ("anthropic", "openai")
 KEY = "sk-a-key-for-the-tests"
-LIMITS = {"idle_ms": 600, "call_ms": 20000, "response_bytes": 8 << 20, "backoff_ms": 10, "turns": 6}
+LIMITS = {"idle_ms": 1500, "call_ms": 20000, "response_bytes": 8 << 20, "backoff_ms": 10, "turns": 6}
 
 # mode, exit status, requests, part of the message, whether it costs, wires, limits
 FOREVER = [
@@ -59,8 +59,8 @@ FOREVER = [
     ("huge-line", 4, 1, "larger than allowed: more text", True, BOTH, {"response_bytes": 200 << 20}),
     ("huge-error", 75, 5, "overloaded or broken (500)", False, BOTH, {}),
     ("huge-headers", 4, 1, "headers without end", True, ("openai",), {}),
-    ("silence", 4, 2, "silent for 600 ms", True, BOTH, {}),
-    ("silence-early", 4, 2, "silent for 600 ms", True, ("openai",), {}),
+    ("silence", 4, 2, "silent for 1500 ms", True, BOTH, {}),
+    ("silence-early", 4, 2, "silent for 1500 ms", True, ("openai",), {}),
     ("drip", 4, 1, "not done within 1500 ms", True, BOTH, {"call_ms": 1500}),
     ("bad-tool-json", 4, 6, "did not submit within 6 answers", True, ("openai",), {}),
     ("want-completion-tokens", 0, 3, "", True, ("openai",), {}),
