@@ -136,18 +136,26 @@ def flood(host, box, row):
     return Verdict("worked", f"{len(run.out)} bytes of output, {how_it_ended(box, run)}", run.text()[-500:])
 
 
-def standard_output(host, box, row):
+def standard_output(host, box, row, **more):
     """0 is null, 1 and 2 are sockets of the caller's with something to read in them."""
     ours, theirs = socket.socketpair()
     ours.send(host.secret("output").encode())
     with ours, theirs:
-        run = host.run_in(box, row, stdout=theirs)
+        run = host.run_in(box, row, stdout=theirs, **more)
         ours.setblocking(False)
         try:
             run.out += ours.recv(65536).decode(errors="replace")
         except BlockingIOError:
             pass
     return judge(box, row, run)
+
+
+def socket_handed_on(host, box, row):
+    """The same, without a log of ours between: what agent-jail takes."""
+    verdict = standard_output(host, box, row, options=["--no-log"], stderr=subprocess.DEVNULL)
+    if verdict.verdict == "broken" and "stdio:" in verdict.reason:
+        return Verdict("blocked", "the jail does not take a socket of the caller's", verdict.detail)
+    return verdict
 
 
 def descriptor_flags(host, box, row):
@@ -503,6 +511,6 @@ SPECIAL = {"N25": standard_output, "N33": lock_channel, "N34": watch_channel, "C
            "P19": descriptor_flags, "R11": flood, "R15": dead_reader, "R26": held_end, "R33": input_that_waits,
            "R38": shared_limits("user", "the host's user gets no more watchers (inotify) or queues"),
            "X34": shared_limits("async", "nobody on the host gets a context for asynchronous I/O"),
-           "X37": shared_limits("flight", "the host's user can send no descriptor"), "X33": standard_files,
+           "X37": shared_limits("flight", "the host's user can send no descriptor"), "X33": standard_files, "X38": socket_handed_on,
            "R41": kernel_log, "R42": removal, "F10": collusion, "F25": posing, "F27": kill_oneself,
            "F29": hidden_usage, "F31": false_clock, "X24": admitted_socket, **{row: endless for row in ENDLESS}}

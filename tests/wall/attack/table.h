@@ -466,7 +466,9 @@
 	ROW(X36, "extra", KERNEL, protocols, "transport protocols whose modules load on demand", \
 	    "EPROTONOSUPPORT by the filter") \
 	ROW(X37, "extra", PLAIN, descriptors_in_flight, "the user's descriptors in flight", \
-	    "the host's user can still send some")
+	    "the host's user can still send some") \
+	ROW(X38, "extra", PLAIN, stdio, "a socket of the caller's handed on as input and output", \
+	    "refused, or pipes of the run's own")
 /* clang-format on */
 
 #endif
