@@ -252,21 +252,23 @@ ATTACK(async_contexts)
 	done("held %ld contexts", made);
 }
 
+/* Where there are none to take, whether a file of them can be made tells as much. */
 ATTACK(huge_pages)
 {
 	char *memory = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-	char count[64];
 
 	if (memory != MAP_FAILED) {
 		memory[0] = 1;
 		worked("one of the machine's huge pages, which no group counts");
-	} else if (errno == ENOMEM &&
-		   read_path("/proc/sys/vm/nr_hugepages", count, sizeof(count)) > 0 &&
-		   atol(count) == 0)
-		absent("this machine has no huge pages to take");
-	else
+	} else
 		REFUSED("a huge page", -1, ENOMEM, EPERM, EINVAL);
+	REFUSED("a memory file of huge pages",
+		memfd_create("attack", MFD_CLOEXEC | MFD_HUGETLB), EPERM, EINVAL, ENOSYS,
+		ENOMEM);
+	REFUSED("a segment of huge pages",
+		shmget(IPC_PRIVATE, 2 << 20, IPC_CREAT | SHM_HUGETLB | 0600), EPERM, EINVAL,
+		ENOSYS, ENOMEM);
 }
 
 ATTACK(protocols)

@@ -461,7 +461,7 @@
 	    "pipes of the run's own") \
 	ROW(X34, "extra", PLAIN, async_contexts, "all contexts for asynchronous I/O of the machine", \
 	    "ENOSYS, or the host still gets some") \
-	ROW(X35, "extra", NOWHERE, huge_pages, "the machine's huge pages", \
+	ROW(X35, "extra", KERNEL, huge_pages, "the machine's huge pages", \
 	    "refused") \
 	ROW(X36, "extra", KERNEL, protocols, "transport protocols whose modules load on demand", \
 	    "EPROTONOSUPPORT by the filter") \
