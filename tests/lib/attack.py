@@ -32,7 +32,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-USER = 1000         # an ordinary user that starts jails
+USER = int(os.environ.get("AGENT_TEST_UID", "1000"))  # an ordinary user that starts jails
 STRANGER = 64991    # one that has nothing at all: attacks without a sandbox, or with another
 LIBC = ctypes.CDLL(None, use_errno=True)
 MIB = 1 << 20

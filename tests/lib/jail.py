@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-USER = 1000  # any id that is not ours
+USER = int(os.environ.get("AGENT_TEST_UID", "1000"))  # an ordinary user: any id that is not ours
 STAGE = 0x70000007  # a row of the stage table
 TIMEOUT_S = 60
 

@@ -18,7 +18,7 @@ import time
 
 from e2e import BUILD, ROOT, Place
 
-USER = 1000
+USER = int(os.environ.get("AGENT_TEST_UID", "1000"))
 ROW_ENV = {
     "agent-publish": {"LANG": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
     "agent-dial": {"LANG": "C.UTF-8", "TZ": "UTC"},

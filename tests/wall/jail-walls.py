@@ -15,7 +15,8 @@ from jail import Jail, mark, marked_processes, modes, stale_groups  # noqa: E402
 from tap import Tap  # noqa: E402
 
 WORKED = 10
-USER = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"]
+UID = os.environ.get("AGENT_TEST_UID", "1000")
+USER = ["setpriv", "--reuid", UID, "--regid", UID, "--clear-groups"]
 
 
 class Targets:

@@ -35,7 +35,7 @@ WRITERS = {"agent-fetch warm", "agent-apply edit", "agent-test", "agent-publish"
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
 ENV = {"LANG": "C.UTF-8", "TZ": "UTC"}
 SIGSYS = 31
-USER = 1000
+USER = int(os.environ.get("AGENT_TEST_UID", "1000"))
 UID_BASE = 0x70000000
 
 K, E, O = "killed", "refused", "works"
