@@ -16,6 +16,28 @@
 #define MAX_LAYERS 128
 #define MAX_PATH 4095
 
+/* ---- backends ---- */
+
+static const char *const backends[JAIL_BACKEND_COUNT] = {
+    [JAIL_NATIVE] = "native",
+};
+
+const char *jail_backend_text(enum jail_backend backend)
+{
+	return (unsigned)backend < JAIL_BACKEND_COUNT ? backends[backend] : "?";
+}
+
+int jail_backend_parse(const char *text, enum jail_backend *backend)
+{
+	for (unsigned i = 0; i < JAIL_BACKEND_COUNT; i++) {
+		if (strcmp(backends[i], text) == 0) {
+			*backend = (enum jail_backend)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
 /* ---- string lists: NULL-terminated, grown one at a time ---- */
 
 static size_t list_len(char **list)
@@ -234,6 +256,7 @@ void jail_spec_format(const struct jail_spec *spec, struct strbuf *out)
 	struct field fields[FIELD_COUNT];
 
 	put(out, "jail_spec", "1");
+	put(out, "backend", jail_backend_text(spec->backend));
 	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
 		put(out, "arg", spec->argv[i]);
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
@@ -348,6 +371,11 @@ static int parse_spec_record(struct jail_spec *spec, struct field *fields, unsig
 	}
 	if (key_is(rec, "mount"))
 		return parse_mount(spec, rec, data, len, err);
+	if (key_is(rec, "backend"))
+		return spec->backend != JAIL_BACKEND_COUNT ||
+			       jail_backend_parse(rec->value, &spec->backend) < 0
+			   ? bad(err, "jail spec", rec)
+			   : 0;
 	if (key_is(rec, "cwd"))
 		return set_path(&spec->cwd, rec, err);
 	if (key_is(rec, "store"))
@@ -366,6 +394,8 @@ static int check_spec(const struct jail_spec *spec, const struct field *fields, 
 		if (!(seen & 1U << i))
 			return error_set(err, ERROR_USAGE, "jail spec: %s is missing",
 					 fields[i].key);
+	if (spec->backend == JAIL_BACKEND_COUNT)
+		return error_set(err, ERROR_USAGE, "jail spec: backend is missing");
 	if (!spec->argv || !spec->argv[0][0])
 		return error_set(err, ERROR_USAGE, "jail spec: no command");
 	if (!spec->cwd)
@@ -384,6 +414,7 @@ int jail_spec_parse(const char *data, size_t len, struct jail_spec *spec, struct
 	int result;
 
 	memset(&parsed, 0, sizeof(parsed));
+	parsed.backend = JAIL_BACKEND_COUNT;
 	list_fields(&parsed, fields);
 	if (len > JAIL_SPEC_MAX)
 		return error_set(err, ERROR_USAGE, "jail spec: larger than %d bytes",
@@ -530,13 +561,14 @@ void jail_facts_format(const struct jail_facts *facts, struct strbuf *out)
 	put(out, "uid", facts->uid);
 	put(out, "limits", facts->limits);
 	put(out, "work", facts->work);
+	put(out, "backend", facts->backend);
 	put(out, "layers", facts->layers);
 	put(out, "detail", facts->detail);
 	put(out, "next", facts->next);
 	put(out, "end", "1"); /* last: facts that were cut are no facts */
 }
 
-#define FACT_COUNT 13
+#define FACT_COUNT 14
 
 static int parse_fact(struct jail_facts *facts, unsigned index, const struct record *rec)
 {
@@ -579,12 +611,15 @@ static int parse_fact(struct jail_facts *facts, unsigned index, const struct rec
 		text = facts->work, size = sizeof(facts->work);
 		break;
 	case 9:
-		text = facts->layers, size = sizeof(facts->layers);
+		text = facts->backend, size = sizeof(facts->backend);
 		break;
 	case 10:
-		text = facts->detail, size = sizeof(facts->detail);
+		text = facts->layers, size = sizeof(facts->layers);
 		break;
 	case 11:
+		text = facts->detail, size = sizeof(facts->detail);
+		break;
+	case 12:
 		text = facts->next, size = sizeof(facts->next);
 		break;
 	default:
@@ -599,10 +634,9 @@ static int parse_fact(struct jail_facts *facts, unsigned index, const struct rec
 int jail_facts_parse(const char *data, size_t len, struct jail_facts *facts, struct error *err)
 {
 	static const char *const keys[FACT_COUNT] = {
-	    "outcome",	 "value",    "elapsed_ms", "memory_peak_bytes",
-	    "oom_count", "leftover", "uid",	   "limits",
-	    "work",	 "layers",   "detail",	   "next",
-	    "end"};
+	    "outcome", "value",	 "elapsed_ms", "memory_peak_bytes", "oom_count", "leftover",
+	    "uid",     "limits", "work",       "backend",	    "layers",	 "detail",
+	    "next",    "end"};
 	struct jail_facts parsed;
 	struct record rec;
 	int result;

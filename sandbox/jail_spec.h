@@ -22,6 +22,15 @@ struct strbuf;
 #define JAIL_HOME "/home/agent" /* HOME inside */
 #define JAIL_PROXY_PORT 3128	/* egress: http://127.0.0.1:3128 inside */
 
+/* Who runs the command, once the namespaces, the file system and the limits are there. */
+enum jail_backend {
+	JAIL_NATIVE, /* the host's kernel, behind Landlock and a system call filter */
+	JAIL_BACKEND_COUNT
+};
+
+const char *jail_backend_text(enum jail_backend backend);	      /* "native" */
+int jail_backend_parse(const char *text, enum jail_backend *backend); /* 0, -1: no such one */
+
 enum jail_bind {
 	JAIL_BIND_RO,	 /* recursive, read-only, nosuid, nodev: toolchains, single files */
 	JAIL_BIND_STORE, /* as RO, idmapped to the payload's uid when started by root */
@@ -49,6 +58,7 @@ struct jail_limits {
 };
 
 struct jail_spec {
+	enum jail_backend backend;
 	char **argv;	/* argv[0] is looked up in the PATH of env, inside */
 	char **env;	/* NAME=VALUE: the whole environment of the payload */
 	char *cwd;	/* absolute inside */
@@ -119,6 +129,7 @@ struct jail_facts {
 	char uid[16];	    /* "separate" or "shared" */
 	char limits[32];    /* "cgroup2", "cgroup1", "systemd", "degraded" */
 	char work[16];	    /* "overlay", "copy", "bind" */
+	char backend[16];   /* "native" */
 	char layers[256];   /* active layers of isolation, blank-separated, in build order */
 	char detail[768];   /* for SETUP, NOT_RUN, INTERNAL: layer, reason */
 	char next[512];	    /* remedy */

@@ -376,6 +376,7 @@ struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
 	js_set_str(verdict, "uid", facts->uid);
 	js_set_str(verdict, "limits", facts->limits);
 	js_set_str(verdict, "work", facts->work);
+	js_set_str(verdict, "backend", facts->backend);
 	js_set_str(verdict, "isolation", facts->layers);
 	return verdict;
 }

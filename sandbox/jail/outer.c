@@ -25,6 +25,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/backend.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/helper.h"
 #include "sandbox/jail/identity.h"
@@ -172,12 +173,19 @@ static void give_pipes(const struct jail_run *run)
 	}
 }
 
+static int find_backend(struct jail_run *run)
+{
+	const struct backend *backend = backend_of(&run->spec);
+
+	return backend->find ? backend->find(run) : 0;
+}
+
 static int set_up(struct outer *outer)
 {
 	struct jail_run *run = &outer->run;
 
-	if (take_descriptors(run) < 0 || read_spec(run) < 0 || identity_choose(run) < 0 ||
-	    cgroup_find(run) < 0)
+	if (take_descriptors(run) < 0 || read_spec(run) < 0 || find_backend(run) < 0 ||
+	    identity_choose(run) < 0 || cgroup_find(run) < 0)
 		return -1;
 	give_pipes(run);
 	if (start_helper(outer) < 0)
@@ -269,6 +277,22 @@ static void keep_failure(struct jail_run *run, const struct jail_packet *packet)
 		run->failure = packet->failure;
 }
 
+/* The backend's own list of what must hold, whatever the steps on the way thought of it. */
+static void lacks_layers(struct jail_run *run)
+{
+	uint64_t missing = backend_of(&run->spec)->layers & ~run->done;
+
+	for (unsigned i = 0; i < STEP_COUNT; i++) {
+		if (!(missing & 1ULL << i))
+			continue;
+		errno = 0;
+		run->step = (enum jail_step)i;
+		step_fail(run, "this layer is mandatory for the backend %s and is not there",
+			  jail_backend_text(run->spec.backend));
+		return;
+	}
+}
+
 /* One message of the payload while it is still our code. Once it has become the command, its
  * end is closed. */
 static void on_payload(struct outer *outer)
@@ -291,13 +315,17 @@ static void on_payload(struct outer *outer)
 	if (packet.message == MSG_PREPARED && !outer->have_go) {
 		outer->deadline_ms = LLONG_MAX;
 	} else if (packet.message == MSG_READY) {
+		run->done |= packet.done;
+		if (backend_of(&run->spec)->layers & ~run->done) {
+			lacks_layers(run);
+			return;
+		}
 		outer->ready = true;
 		outer->started_ms = packet.now_ms;
 		outer->deadline_ms = LLONG_MAX;
 		if (run->spec.limits.wall_ms < (uint64_t)LLONG_MAX - (uint64_t)packet.now_ms)
 			outer->deadline_ms =
 			    packet.now_ms + (long long)run->spec.limits.wall_ms;
-		run->done |= packet.done;
 		memcpy(outer->work, packet.work, sizeof(outer->work));
 		if (packet.note[0])
 			memcpy(run->note, packet.note, sizeof(run->note));
@@ -459,6 +487,8 @@ static void fill_facts(struct outer *outer, struct jail_facts *facts)
 	snprintf(facts->uid, sizeof(facts->uid), "%s", run->separate ? "separate" : "shared");
 	snprintf(facts->limits, sizeof(facts->limits), "%s", cgroup_text(run));
 	snprintf(facts->work, sizeof(facts->work), "%s", outer->work);
+	snprintf(facts->backend, sizeof(facts->backend), "%s",
+		 jail_backend_text(run->spec.backend));
 	step_layers(run, facts->layers, sizeof(facts->layers));
 	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
 	facts->leftover = outer->end.leftover;

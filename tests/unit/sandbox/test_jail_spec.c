@@ -93,6 +93,10 @@ static void spec_malformed_is_refused(void **state)
 	    {"jail_spec=", NULL},
 	    {"jail_spec=", "jail_spec=2"},
 	    {"arg=", NULL},
+	    {"backend=", NULL},
+	    {"backend=", "backend="},
+	    {"backend=", "backend=none"},
+	    {"cwd=", "backend=native"},
 	    {"cwd=", NULL},
 	    {"cwd=", "cwd=work"},
 	    {"cwd=", "cwd=/a/../b"},
@@ -231,6 +235,7 @@ static void facts_round_trip_keeps_all(void **state)
 				   .uid = "separate",
 				   .limits = "cgroup2",
 				   .work = "overlay",
+				   .backend = "native",
 				   .layers = "userns netns",
 				   .detail = "a\nb=c",
 				   .next = "do this"},
@@ -250,6 +255,7 @@ static void facts_round_trip_keeps_all(void **state)
 		assert_true(back.memory_peak_bytes == UINT64_MAX);
 		assert_string_equal(back.detail, "a\nb=c");
 		assert_string_equal(back.next, "do this");
+		assert_string_equal(back.backend, "native");
 	}
 	assert_string_equal(jail_outcome_text((enum jail_outcome)77), "?");
 }

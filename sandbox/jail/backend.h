@@ -1,0 +1,30 @@
+/*
+ * What differs between backends. All of them share outer, helper, PID 1, the namespaces, the control
+ * group, the file system with its layers and its sized scratch, the go, the clock and the facts; a
+ * backend only says how the command is put into what was built, and what must hold before it may be.
+ */
+#ifndef JAIL_BACKEND_H
+#define JAIL_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct jail_run;
+struct jail_spec;
+struct rootfs;
+
+struct backend {
+	/* Outer, before anything is made: what the machine must have. 0 or -1 (step_fail). NULL: nothing. */
+	int (*find)(struct jail_run *run);
+	/* The payload, once its file system is laid out: confines itself, sends MSG_READY and becomes the
+	 * command, or what runs it. Returns only on failure (step_fail). */
+	void (*enter)(struct jail_run *run, struct rootfs *fs, const char *work);
+	uint64_t
+	    layers; /* bit a step: what MSG_READY must name as done, or it is a failed set-up */
+};
+
+const struct backend *backend_of(const struct jail_spec *spec);
+
+void native_enter(struct jail_run *run, struct rootfs *fs, const char *work);
+
+#endif

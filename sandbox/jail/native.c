@@ -1,0 +1,110 @@
+/* The backend "native": the payload is a process of the host's kernel. See backend.h. */
+#include "backend.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "pipeline/base/fdio.h"
+#include "pipeline/fds.h"
+#include "sandbox/jail/command.h"
+#include "sandbox/jail/confine.h"
+#include "sandbox/jail/rootfs.h"
+#include "sandbox/jail/run.h"
+
+/*
+ * A descriptor of the host's /dev/null becomes the jail's, and a file of the host's is refused: with
+ * uid=shared the payload could truncate it or make it set-user-id. Whoever has a file carries it through
+ * a pipe. So no inode of the host's file systems stays behind.
+ */
+static int place_stdio(int from, int to)
+{
+	int null AUTO_FD = -1;
+	struct stat st;
+
+	if (fstat(from, &st) < 0)
+		return -1;
+	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		from = null;
+	}
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return dup2(from, to);
+}
+
+static int close_all_but_sock(struct jail_run *run)
+{
+	if (step_enter(run, STEP_stdio) < 0 || place_stdio(FD_STDIN, 0) < 0 ||
+	    place_stdio(FD_STDOUT, 1) < 0 || place_stdio(FD_STDERR, 2) < 0)
+		return step_fail(run, "standard descriptors");
+	/* A pseudo-terminal that somebody made for us becomes our terminal, so that a shell can control its jobs; one
+	 * that is another session's stays that (ioctl_tty(2)). */
+	ioctl(0, TIOCSCTTY, 0);
+	if (run->payload_sock != 3) {
+		if (dup3(run->payload_sock, 3, O_CLOEXEC) < 0)
+			return step_fail(run, "descriptors");
+		run->payload_sock = 3;
+	}
+	if (close_range(4, ~0U, 0) < 0)
+		return step_fail(run, "descriptors");
+	step_done(run);
+	return 0;
+}
+
+static int confine(struct jail_run *run, const struct rootfs *fs)
+{
+	if (step_enter(run, STEP_cgroupns) < 0 || unshare(CLONE_NEWCGROUP) < 0)
+		return step_fail(run, "unshare(CLONE_NEWCGROUP)");
+	step_done(run);
+	if (confine_ids(run, fs->proc) < 0 || confine_rlimits(run) < 0 ||
+	    close_all_but_sock(run) < 0 || confine_capabilities(run) < 0 ||
+	    confine_landlock(run) < 0 || confine_seccomp(run) < 0)
+		return -1;
+	return confine_self_test(run, run->payload_sock);
+}
+
+/* Says that everything holds, and becomes the command. */
+static void become(struct jail_run *run, const char *work)
+{
+	struct jail_packet packet = {.message = MSG_READY};
+	char *no_env[] = {NULL};
+
+	prctl(PR_SET_PDEATHSIG, 0);
+	command_reset();
+	packet.done = run->done;
+	memcpy(packet.note, run->note, sizeof(packet.note));
+	snprintf(packet.work, sizeof(packet.work), "%s", work);
+	if (chdir(run->spec.cwd) < 0) {
+		packet.failure.err = errno;
+		snprintf(packet.failure.what, sizeof(packet.failure.what),
+			 "working directory %s", run->spec.cwd);
+	}
+	packet.now_ms = fd_now_ms();
+	if (packet_send(run->payload_sock, &packet, -1) < 0)
+		_exit(1);
+	packet.message = MSG_NOT_RUN;
+	if (!packet.failure.err) {
+		packet.failure.err =
+		    command_execute(run->spec.argv, run->spec.env ? run->spec.env : no_env);
+		snprintf(packet.failure.what, sizeof(packet.failure.what), "%s",
+			 run->spec.argv[0]);
+	}
+	packet_send(run->payload_sock, &packet, -1);
+	_exit(127);
+}
+
+void native_enter(struct jail_run *run, struct rootfs *fs, const char *work)
+{
+	if (rootfs_pivot(run, fs) == 0 && confine(run, fs) == 0)
+		become(run, work);
+}
