@@ -8,6 +8,7 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "sandbox/jail_record.h"
 
 /* Caps of a parsed spec: far above real use, far below what would hurt agent-jail. */
 #define MAX_ARGS 4096
@@ -63,71 +64,6 @@ static void list_free(char **list)
 	for (size_t i = 0; list && list[i]; i++)
 		free(list[i]);
 	free(list);
-}
-
-/* ---- records ---- */
-
-static void put(struct strbuf *out, const char *key, const char *value)
-{
-	strbuf_adds(out, key);
-	strbuf_addc(out, '=');
-	strbuf_add(out, value, strlen(value) + 1);
-}
-
-static void put_number(struct strbuf *out, const char *key, uint64_t value)
-{
-	strbuf_addf(out, "%s=%llu", key, (unsigned long long)value);
-	strbuf_addc(out, '\0');
-}
-
-struct record {
-	const char *key; /* not terminated: key_len bytes */
-	size_t key_len;
-	const char *value; /* terminated */
-};
-
-/* Takes the next record from *data. 1, 0 at the end, ERROR_USAGE when malformed. */
-static int next_record(const char **data, size_t *len, const char *what, struct record *rec,
-		       struct error *err)
-{
-	const char *end, *equal;
-
-	if (!*len)
-		return 0;
-	end = memchr(*data, '\0', *len);
-	if (!end)
-		return error_set(err, ERROR_USAGE, "%s: the last record is cut", what);
-	equal = memchr(*data, '=', (size_t)(end - *data));
-	if (!equal || equal == *data)
-		return error_set(err, ERROR_USAGE, "%s: a record without a key", what);
-	rec->key = *data;
-	rec->key_len = (size_t)(equal - *data);
-	rec->value = equal + 1;
-	*len -= (size_t)(end + 1 - *data);
-	*data = end + 1;
-	return 1;
-}
-
-static bool key_is(const struct record *rec, const char *key)
-{
-	return strlen(key) == rec->key_len && memcmp(rec->key, key, rec->key_len) == 0;
-}
-
-static int bad(struct error *err, const char *what, const struct record *rec)
-{
-	return error_set(err, ERROR_USAGE, "%s: malformed value of %.*s: %s", what,
-			 (int)rec->key_len, rec->key, rec->value);
-}
-
-static int parse_number(const char *text, uint64_t *value)
-{
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9' || (text[0] == '0' && text[1]))
-		return -1;
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	return errno || *end ? -1 : 0;
 }
 
 static int parse_bool(const char *text, bool *value)
@@ -255,33 +191,34 @@ void jail_spec_format(const struct jail_spec *spec, struct strbuf *out)
 	struct jail_spec copy = *spec; /* shallow: list_fields wants to point into it */
 	struct field fields[FIELD_COUNT];
 
-	put(out, "jail_spec", "1");
-	put(out, "backend", jail_backend_text(spec->backend));
+	record_put(out, "jail_spec", "1");
+	record_put(out, "backend", jail_backend_text(spec->backend));
 	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
-		put(out, "arg", spec->argv[i]);
+		record_put(out, "arg", spec->argv[i]);
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
-		put(out, "env", spec->env[i]);
+		record_put(out, "env", spec->env[i]);
 	if (spec->cwd)
-		put(out, "cwd", spec->cwd);
+		record_put(out, "cwd", spec->cwd);
 	if (spec->store)
-		put(out, "store", spec->store);
+		record_put(out, "store", spec->store);
 	if (spec->scratch)
-		put(out, "scratch", spec->scratch);
+		record_put(out, "scratch", spec->scratch);
 	if (spec->work_dir)
-		put(out, "work_dir", spec->work_dir);
+		record_put(out, "work_dir", spec->work_dir);
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		const struct jail_mount *mount = &spec->mounts[i];
 
 		strbuf_addf(out, "mount=%s%s", binds[mount->how].name,
 			    mount->optional ? "?" : "");
 		strbuf_addc(out, '\0');
-		put(out, "source", mount->source);
-		put(out, "target", mount->target);
+		record_put(out, "source", mount->source);
+		record_put(out, "target", mount->target);
 	}
 	list_fields(&copy, fields);
 	for (size_t i = 0; i < FIELD_COUNT; i++)
-		put_number(out, fields[i].key,
-			   fields[i].number ? *fields[i].number : (uint64_t)*fields[i].flag);
+		record_put_number(out, fields[i].key,
+				  fields[i].number ? *fields[i].number
+						   : (uint64_t)*fields[i].flag);
 }
 
 static int set_path(char **where, const struct record *rec, struct error *err)
@@ -290,7 +227,7 @@ static int set_path(char **where, const struct record *rec, struct error *err)
 		return error_set(err, ERROR_USAGE, "jail spec: %.*s given twice",
 				 (int)rec->key_len, rec->key);
 	if (!is_clean_path(rec->value))
-		return bad(err, "jail spec", rec);
+		return record_bad(err, "jail spec", rec);
 	*where = mem_strdup(rec->value);
 	return 0;
 }
@@ -307,17 +244,17 @@ static int parse_mount(struct jail_spec *spec, const struct record *first, const
 		return error_set(err, ERROR_USAGE, "jail spec: more than %d mounts",
 				 MAX_MOUNTS);
 	if (optional && first->value[name_len + 1])
-		return bad(err, "jail spec", first);
-	if (next_record(data, len, "jail spec", &source, err) != 1 ||
-	    !key_is(&source, "source") ||
-	    next_record(data, len, "jail spec", &target, err) != 1 ||
-	    !key_is(&target, "target"))
+		return record_bad(err, "jail spec", first);
+	if (record_next(data, len, "jail spec", &source, err) != 1 ||
+	    !record_is(&source, "source") ||
+	    record_next(data, len, "jail spec", &target, err) != 1 ||
+	    !record_is(&target, "target"))
 		return error_set(err, ERROR_USAGE,
 				 "jail spec: a mount needs its source and target");
 	if (!is_clean_path(source.value))
-		return bad(err, "jail spec", &source);
+		return record_bad(err, "jail spec", &source);
 	if (!is_clean_path(target.value) || !target.value[1])
-		return bad(err, "jail spec", &target);
+		return record_bad(err, "jail spec", &target);
 	for (size_t i = 0; i < ARRAY_LEN(binds); i++) {
 		if (strlen(binds[i].name) != name_len ||
 		    memcmp(binds[i].name, first->value, name_len) != 0)
@@ -325,14 +262,14 @@ static int parse_mount(struct jail_spec *spec, const struct record *first, const
 		jail_spec_add_mount(spec, binds[i].how, optional, source.value, target.value);
 		return 0;
 	}
-	return bad(err, "jail spec", first);
+	return record_bad(err, "jail spec", first);
 }
 
 static int parse_spec_field(struct field *fields, unsigned *seen, const struct record *rec,
 			    struct error *err)
 {
 	for (unsigned i = 0; i < FIELD_COUNT; i++) {
-		if (!key_is(rec, fields[i].key))
+		if (!record_is(rec, fields[i].key))
 			continue;
 		if (*seen & 1U << i)
 			return error_set(err, ERROR_USAGE, "jail spec: %s given twice",
@@ -340,11 +277,11 @@ static int parse_spec_field(struct field *fields, unsigned *seen, const struct r
 		*seen |= 1U << i;
 		if (fields[i].flag)
 			return parse_bool(rec->value, fields[i].flag) < 0
-				   ? bad(err, "jail spec", rec)
+				   ? record_bad(err, "jail spec", rec)
 				   : 0;
-		if (parse_number(rec->value, fields[i].number) < 0 ||
+		if (record_number(rec->value, fields[i].number) < 0 ||
 		    (!*fields[i].number && !fields[i].may_be_zero))
-			return bad(err, "jail spec", rec);
+			return record_bad(err, "jail spec", rec);
 		return 0;
 	}
 	return error_set(err, ERROR_USAGE, "jail spec: unknown key %.*s", (int)rec->key_len,
@@ -355,34 +292,34 @@ static int parse_spec_record(struct jail_spec *spec, struct field *fields, unsig
 			     const struct record *rec, const char **data, size_t *len,
 			     struct error *err)
 {
-	if (key_is(rec, "arg")) {
+	if (record_is(rec, "arg")) {
 		if (list_len(spec->argv) >= MAX_ARGS)
 			return error_set(err, ERROR_USAGE, "jail spec: more than %d arguments",
 					 MAX_ARGS);
 		jail_spec_add_arg(spec, rec->value);
 		return 0;
 	}
-	if (key_is(rec, "env")) {
+	if (record_is(rec, "env")) {
 		if (list_len(spec->env) >= MAX_ENV || !strchr(rec->value, '=') ||
 		    rec->value[0] == '=')
-			return bad(err, "jail spec", rec);
+			return record_bad(err, "jail spec", rec);
 		list_add(&spec->env, rec->value);
 		return 0;
 	}
-	if (key_is(rec, "mount"))
+	if (record_is(rec, "mount"))
 		return parse_mount(spec, rec, data, len, err);
-	if (key_is(rec, "backend"))
+	if (record_is(rec, "backend"))
 		return spec->backend != JAIL_BACKEND_COUNT ||
 			       jail_backend_parse(rec->value, &spec->backend) < 0
-			   ? bad(err, "jail spec", rec)
+			   ? record_bad(err, "jail spec", rec)
 			   : 0;
-	if (key_is(rec, "cwd"))
+	if (record_is(rec, "cwd"))
 		return set_path(&spec->cwd, rec, err);
-	if (key_is(rec, "store"))
+	if (record_is(rec, "store"))
 		return set_path(&spec->store, rec, err);
-	if (key_is(rec, "scratch"))
+	if (record_is(rec, "scratch"))
 		return set_path(&spec->scratch, rec, err);
-	if (key_is(rec, "work_dir"))
+	if (record_is(rec, "work_dir"))
 		return set_path(&spec->work_dir, rec, err);
 	return parse_spec_field(fields, seen, rec, err);
 }
@@ -419,13 +356,13 @@ int jail_spec_parse(const char *data, size_t len, struct jail_spec *spec, struct
 	if (len > JAIL_SPEC_MAX)
 		return error_set(err, ERROR_USAGE, "jail spec: larger than %d bytes",
 				 JAIL_SPEC_MAX);
-	result = next_record(&data, &len, "jail spec", &rec, err);
+	result = record_next(&data, &len, "jail spec", &rec, err);
 	if (result < 0)
 		return result;
-	if (!result || !key_is(&rec, "jail_spec") || strcmp(rec.value, "1") != 0)
+	if (!result || !record_is(&rec, "jail_spec") || strcmp(rec.value, "1") != 0)
 		return error_set(err, ERROR_USAGE,
 				 "jail spec: does not begin with jail_spec=1");
-	while ((result = next_record(&data, &len, "jail spec", &rec, err)) > 0) {
+	while ((result = record_next(&data, &len, "jail spec", &rec, err)) > 0) {
 		result = parse_spec_record(&parsed, fields, &seen, &rec, &data, &len, err);
 		if (result < 0)
 			break;
@@ -469,10 +406,10 @@ void jail_go_add_home(struct jail_go *go, const char *layer)
 void jail_go_format(const struct jail_go *go, struct strbuf *out)
 {
 	for (size_t i = 0; i < go->layer_count; i++)
-		put(out, "layer", go->layers[i]);
+		record_put(out, "layer", go->layers[i]);
 	for (size_t i = 0; i < go->home_count; i++)
-		put(out, "home", go->home_layers[i]);
-	put(out, "go", "1"); /* last: a go that was cut is no go */
+		record_put(out, "home", go->home_layers[i]);
+	record_put(out, "go", "1"); /* last: a go that was cut is no go */
 }
 
 /* Relative; each component [A-Za-z0-9._-]+, at most 255 bytes, not "." or "..". */
@@ -505,22 +442,22 @@ int jail_go_parse(const char *data, size_t len, struct jail_go *go, struct error
 	int result;
 
 	jail_go_init(&parsed);
-	while ((result = next_record(&data, &len, "jail go", &rec, err)) > 0) {
+	while ((result = record_next(&data, &len, "jail go", &rec, err)) > 0) {
 		if (ended) {
 			result = error_set(err, ERROR_USAGE, "jail go: more behind its end");
 			break;
 		}
-		if (key_is(&rec, "go") && strcmp(rec.value, "1") == 0) {
+		if (record_is(&rec, "go") && strcmp(rec.value, "1") == 0) {
 			ended = true;
 			continue;
 		}
-		if ((!key_is(&rec, "layer") && !key_is(&rec, "home")) ||
+		if ((!record_is(&rec, "layer") && !record_is(&rec, "home")) ||
 		    !is_layer_name(rec.value) ||
 		    parsed.layer_count + parsed.home_count >= MAX_LAYERS) {
-			result = bad(err, "jail go", &rec);
+			result = record_bad(err, "jail go", &rec);
 			break;
 		}
-		if (key_is(&rec, "layer"))
+		if (record_is(&rec, "layer"))
 			jail_go_add(&parsed, rec.value);
 		else
 			jail_go_add_home(&parsed, rec.value);
@@ -532,134 +469,5 @@ int jail_go_parse(const char *data, size_t len, struct jail_go *go, struct error
 		return result;
 	}
 	*go = parsed;
-	return 0;
-}
-
-/* ---- facts ---- */
-
-static const char *const outcomes[] = {
-    [JAIL_EXITED] = "exited",	[JAIL_SIGNALED] = "signalled", [JAIL_TIMEOUT] = "timeout",
-    [JAIL_OOM] = "oom",		[JAIL_LIMIT] = "limit",	       [JAIL_KILLED] = "killed",
-    [JAIL_NOT_RUN] = "not-run", [JAIL_SETUP] = "setup",	       [JAIL_INTERNAL] = "internal",
-};
-
-const char *jail_outcome_text(enum jail_outcome outcome)
-{
-	return (unsigned)outcome < ARRAY_LEN(outcomes) ? outcomes[outcome] : "?";
-}
-
-void jail_facts_format(const struct jail_facts *facts, struct strbuf *out)
-{
-	put(out, "jail_facts", "1");
-	put(out, "outcome", jail_outcome_text(facts->outcome));
-	strbuf_addf(out, "value=%d", facts->value);
-	strbuf_addc(out, '\0');
-	put_number(out, "elapsed_ms", facts->elapsed_ms);
-	put_number(out, "memory_peak_bytes", facts->memory_peak_bytes);
-	put_number(out, "oom_count", facts->oom_count);
-	put_number(out, "leftover", facts->leftover);
-	put(out, "uid", facts->uid);
-	put(out, "limits", facts->limits);
-	put(out, "work", facts->work);
-	put(out, "backend", facts->backend);
-	put(out, "layers", facts->layers);
-	put(out, "detail", facts->detail);
-	put(out, "next", facts->next);
-	put(out, "end", "1"); /* last: facts that were cut are no facts */
-}
-
-#define FACT_COUNT 14
-
-static int parse_fact(struct jail_facts *facts, unsigned index, const struct record *rec)
-{
-	char *text = NULL;
-	size_t size = 0;
-	char *end;
-	long value;
-
-	switch (index) {
-	case 0:
-		for (unsigned i = 0; i < ARRAY_LEN(outcomes); i++) {
-			if (strcmp(outcomes[i], rec->value) == 0) {
-				facts->outcome = (enum jail_outcome)i;
-				return 0;
-			}
-		}
-		return -1;
-	case 1:
-		errno = 0;
-		value = strtol(rec->value, &end, 10);
-		if (errno || *end || end == rec->value || value < INT_MIN || value > INT_MAX)
-			return -1;
-		facts->value = (int)value;
-		return 0;
-	case 2:
-		return parse_number(rec->value, &facts->elapsed_ms);
-	case 3:
-		return parse_number(rec->value, &facts->memory_peak_bytes);
-	case 4:
-		return parse_number(rec->value, &facts->oom_count);
-	case 5:
-		return parse_number(rec->value, &facts->leftover);
-	case 6:
-		text = facts->uid, size = sizeof(facts->uid);
-		break;
-	case 7:
-		text = facts->limits, size = sizeof(facts->limits);
-		break;
-	case 8:
-		text = facts->work, size = sizeof(facts->work);
-		break;
-	case 9:
-		text = facts->backend, size = sizeof(facts->backend);
-		break;
-	case 10:
-		text = facts->layers, size = sizeof(facts->layers);
-		break;
-	case 11:
-		text = facts->detail, size = sizeof(facts->detail);
-		break;
-	case 12:
-		text = facts->next, size = sizeof(facts->next);
-		break;
-	default:
-		return strcmp(rec->value, "1") == 0 ? 0 : -1;
-	}
-	if (strlen(rec->value) >= size)
-		return -1;
-	memcpy(text, rec->value, strlen(rec->value) + 1);
-	return 0;
-}
-
-int jail_facts_parse(const char *data, size_t len, struct jail_facts *facts, struct error *err)
-{
-	static const char *const keys[FACT_COUNT] = {
-	    "outcome", "value",	 "elapsed_ms", "memory_peak_bytes", "oom_count", "leftover",
-	    "uid",     "limits", "work",       "backend",	    "layers",	 "detail",
-	    "next",    "end"};
-	struct jail_facts parsed;
-	struct record rec;
-	int result;
-
-	memset(&parsed, 0, sizeof(parsed));
-	result = next_record(&data, &len, "jail facts", &rec, err);
-	if (result < 0)
-		return result;
-	if (!result || !key_is(&rec, "jail_facts") || strcmp(rec.value, "1") != 0)
-		return error_set(err, ERROR_USAGE,
-				 "jail facts: do not begin with jail_facts=1");
-	for (unsigned i = 0; i < FACT_COUNT; i++) {
-		result = next_record(&data, &len, "jail facts", &rec, err);
-		if (result < 0)
-			return result;
-		if (!result || !key_is(&rec, keys[i]))
-			return error_set(err, ERROR_USAGE, "jail facts: %s is missing",
-					 keys[i]);
-		if (parse_fact(&parsed, i, &rec) < 0)
-			return bad(err, "jail facts", &rec);
-	}
-	if (len)
-		return error_set(err, ERROR_USAGE, "jail facts: more behind their end");
-	*facts = parsed;
 	return 0;
 }
