@@ -160,6 +160,10 @@ demo:
 check:
 	@tests/setup check
 	@tests/check
+# What needs large installs (a JVM, a database, a browser).
+check-full:
+	@tests/setup full
+	@tests/check-full
 lint: all
 	@tests/run --build $(B) $$(ls tests/lint/*.sh | grep -v /deep_)
 lint-deep: all
@@ -183,4 +187,4 @@ fmt:
 clean:
 	rm -rf build build-asan
 
-.PHONY: all unit setup demo check lint lint-deep tables bench install fmt clean force
+.PHONY: all unit setup demo check check-full lint lint-deep tables bench install fmt clean force

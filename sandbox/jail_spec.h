@@ -17,10 +17,11 @@
 struct error;
 struct strbuf;
 
-#define JAIL_SPEC_MAX (1 << 20) /* bytes of a spec */
-#define JAIL_WORK "/work"	/* where the work tree is inside */
-#define JAIL_HOME "/home/agent" /* HOME inside */
-#define JAIL_PROXY_PORT 3128	/* egress: http://127.0.0.1:3128 inside */
+#define JAIL_SPEC_MAX (1 << 20)		  /* bytes of a spec */
+#define JAIL_WORK "/work"		  /* where the work tree is inside */
+#define JAIL_HOME "/home/agent"		  /* HOME inside */
+#define JAIL_RUNTIME "/tmp/runtime-agent" /* XDG_RUNTIME_DIR inside: the user's own, 0700 */
+#define JAIL_PROXY_PORT 3128		  /* egress: http://127.0.0.1:3128 inside */
 
 /* Who runs the command, once the namespaces, the file system and the limits are there. */
 enum jail_backend {

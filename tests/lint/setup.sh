@@ -5,7 +5,7 @@ set -eu
 cd "$ROOT"
 
 tap_is "nothing to do: nothing said" "$(tests/setup check 2>&1)" ''
-tap_is "a wrong word is a usage error" "$(tests/setup sideways 2>&1)" 'usage: tests/setup build|check|list'
+tap_is "a wrong word is a usage error" "$(tests/setup sideways 2>&1)" 'usage: tests/setup build|check|full|list'
 
 # a machine that has none of the packages, an ordinary user, no sudo
 mkdir "$TMP/bin"
