@@ -12,7 +12,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 PROGRAMS := agent agent-dial agent-fetch agent-egress agent-model agent-apply agent-test \
 	    agent-publish agent-jail
 
-agent_OURS         := fetch publish pipeline base sandbox-spec
+agent_OURS         := fetch publish pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
 agent-dial_OURS    := pipeline sandbox base
 agent-dial_LIBS    := -ljansson
@@ -21,13 +21,13 @@ agent-egress_LIBS  := -ljansson
 agent-fetch_OURS   := fetch gitops pipeline sandbox base
 agent-fetch_LIBS   := -ljansson -lgit2
 agent-model_OURS   := model gitops pipeline sandbox base
-agent-model_LIBS   := -ljansson -lgit2 -lcurl
+agent-model_LIBS   := -ljansson -lgit2 -lcurl -lutf8proc
 agent-apply_OURS   := gitops pipeline sandbox base
-agent-apply_LIBS   := -ljansson -lgit2
+agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lm
 agent-test_OURS    := gitops pipeline sandbox base
-agent-test_LIBS    := -ljansson -lgit2
+agent-test_LIBS    := -ljansson -lgit2 -lutf8proc
 agent-publish_OURS := publish gitops pipeline sandbox base
-agent-publish_LIBS := -ljansson -lgit2
+agent-publish_LIBS := -ljansson -lgit2 -lutf8proc
 # agent-jail is static, without any library but libc
 agent-jail_OURS    := jail sandbox-spec base-static
 agent-jail_LIBS    := -static
@@ -66,12 +66,13 @@ SRC_model    := $(wildcard pipeline/model/*.c)
 SRC_fetch    := $(wildcard pipeline/fetch/*.c)
 SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
+SRC_patterns := gitops/glob.c gitops/policy_defaults.c
 SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail_manifest.c
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
 		   pipeline/base/fdio.c
-ARCHIVES := base pipeline model fetch publish gitops sandbox sandbox-spec jail base-static
+ARCHIVES := base pipeline model fetch publish gitops patterns sandbox sandbox-spec jail base-static
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
@@ -132,7 +133,7 @@ $(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec,$(
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Itests/lib $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
-	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3
+	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3 -lutf8proc -lm
 # Helpers of the wall tests: programs that attack from within a row, and one that starts rows.
 WALL_BIN := $(patsubst tests/wall/%.c,$(B)/wall/%,$(wildcard tests/wall/*.c))
 $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)

@@ -10,13 +10,15 @@
  *	status	FD_JOB {"paths":{"repo","workdir"}}
  *		-> event {"event":"result","dirty","changed","untracked"}
  *	edit	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"},"base_commit",
- *		"base_tree","limits":{"files","bytes"},"trailers":[...],"title"},
+ *		"base_tree","limits":{"files","bytes"},"policy":{...} (gitops/policy.h),
+ *		"trailers":[...],"title"},
  *		FD_CHANGES changes.json
  *		-> new objects in "objects", FD_PATCH patch.diff, FD_OUT tree.json:
  *		{"kind":"tree","version":1,"base_commit","base_tree","tree","changes":[{"path",
  *		"old_oid","new_oid","old_mode","new_mode"}...],"patch_sha256","patch_bytes",
- *		"message","stat":{"files","added","removed"}}
- *		A refused edit, and a change of nothing, end with 1 and the reason.
+ *		"message","stat":{"files","added","removed"},"policy":{"review","stripped",
+ *		"tests"}}
+ *		A refused edit or path, and a change of nothing, end with 1 and the reason.
  *
  * SECURITY
  *	Hostile inputs: the repository's objects, refs and index; changes.json, which a model
@@ -26,6 +28,7 @@
  *	from tree.json, and what the repository holds.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gitops/base.h"
@@ -33,6 +36,7 @@
 #include "gitops/edit.h"
 #include "gitops/edit_json.h"
 #include "gitops/message.h"
+#include "gitops/policy.h"
 #include "gitops/repo.h"
 #include "gitops/status.h"
 #include "gitops/tree.h"
@@ -49,6 +53,7 @@
 
 #define PATCH_BYTES_MAX ((size_t)128 << 20)
 #define TRAILERS_MAX 32
+#define REVIEWS_NAMED 10 /* paths to be reviewed that the message names */
 
 static int write_out(int fd, const void *data, size_t len, const char *what, struct error *err)
 {
@@ -200,15 +205,42 @@ static int write_patch(struct view *view, const struct view_change *changes, siz
 	return 0;
 }
 
+/* What a person should look at is said in the commit itself. The strings are the caller's. */
+static size_t review_trailers(const struct json *policy, char *lines[REVIEWS_NAMED + 1])
+{
+	const struct json *review = js_get(policy, "review");
+	size_t count = js_len(review), used = 0;
+
+	for (; used < count && used < REVIEWS_NAMED; used++) {
+		const struct json *entry = js_at(review, used);
+
+		lines[used] = mem_printf("Agent-Needs-Review: %s (%s)",
+					 js_str(entry, "path", ""), js_str(entry, "why", ""));
+	}
+	if (count > used) {
+		lines[used] = mem_printf("Agent-Needs-Review: %zu more", count - used);
+		used++;
+	}
+	return used;
+}
+
 static int set_message(const struct edit_job *job, const struct json *changes, struct json *out,
 		       struct error *err)
 {
 	AUTO_STRBUF struct strbuf message = STRBUF_NONE;
+	const char *trailers[TRAILERS_MAX + REVIEWS_NAMED + 1];
+	char *reviews[REVIEWS_NAMED + 1];
+	size_t count = job->trailer_count;
+	size_t more = review_trailers(js_get(out, "policy"), reviews);
 
+	memcpy(trailers, job->trailers, count * sizeof(*trailers));
+	for (size_t i = 0; i < more; i++)
+		trailers[count++] = reviews[i];
 	strbuf_init(&message, 65536);
 	int rc = message_format(js_str(changes, "title", ""), job->title,
-				js_str(changes, "body", ""), job->trailers, job->trailer_count,
-				&message, err);
+				js_str(changes, "body", ""), trailers, count, &message, err);
+	for (size_t i = 0; i < more; i++)
+		free(reviews[i]);
 	if (rc == 0)
 		js_set_strn(out, "message", message.data, message.len);
 	return rc;
@@ -216,7 +248,7 @@ static int set_message(const struct edit_job *job, const struct json *changes, s
 
 /* The accepted view becomes objects and artefacts. */
 static int finish(struct view *view, const struct edit_job *job,
-		  const struct json *changes_json, struct error *err)
+		  const struct json *changes_json, struct json *policy, struct error *err)
 {
 	AUTO_FREE struct view_change *changes = NULL;
 	AUTO_JSON struct json *out = js_artefact_new("tree", 1);
@@ -224,8 +256,12 @@ static int finish(struct view *view, const struct edit_job *job,
 	size_t count = 0;
 	int rc = view_changes(view, &changes, &count, err);
 
+	js_set(out, "policy", js_copy(policy));
 	if (rc < 0)
 		return rc;
+	if (count == 0 && js_len(js_get(policy, "stripped")))
+		return error_set(err, ERROR_NO,
+				 "no change is left: every path of it is one to be stripped");
 	if (count == 0)
 		return error_set(err, ERROR_NO,
 				 "no change: the edits leave every file as it is in the base");
@@ -245,10 +281,11 @@ static int run_edit(struct stage *stage, struct error *err)
 {
 	AUTO_REPO struct gitops_repo *repo = NULL;
 	AUTO_VIEW struct view *view = NULL;
-	AUTO_JSON struct json *changes = NULL;
+	AUTO_JSON struct json *changes = NULL, *report = NULL;
+	AUTO_POLICY struct policy *policy = policy_new(js_get(stage->job, "policy"), err);
 	struct edit_list list = {NULL, 0, 0};
 	struct edit_job job;
-	int rc = read_job(stage->job, &job, err);
+	int rc = policy ? read_job(stage->job, &job, err) : err->kind;
 
 	if (rc == 0)
 		rc = repo_open_job(js_get(stage->job, "paths"), true, &repo, err);
@@ -261,7 +298,9 @@ static int run_edit(struct stage *stage, struct error *err)
 	if (rc == 0)
 		rc = edit_apply_all(view, &list, err);
 	if (rc == 0)
-		rc = finish(view, &job, changes, err);
+		rc = policy_apply(policy, view, &report, err);
+	if (rc == 0)
+		rc = finish(view, &job, changes, report, err);
 	edit_list_release(&list);
 	return rc;
 }

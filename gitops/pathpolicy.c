@@ -127,22 +127,6 @@ bool path_is_dotgitmodules(const char *component, size_t len)
 	       is_short_name(folded, "gi7eba");
 }
 
-bool path_same_fold(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	if (a_len != b_len)
-		return false;
-	for (size_t i = 0; i < a_len; i++) {
-		unsigned char x = (unsigned char)a[i], y = (unsigned char)b[i];
-		if (x >= 'A' && x <= 'Z')
-			x = (unsigned char)(x - 'A' + 'a');
-		if (y >= 'A' && y <= 'Z')
-			y = (unsigned char)(y - 'A' + 'a');
-		if (x != y)
-			return false;
-	}
-	return true;
-}
-
 /* Why a component is refused; NULL when it is fine. */
 static const char *component_fault(const char *component, size_t len)
 {

@@ -34,7 +34,4 @@ void path_tidy(const char *path, struct strbuf *out);
 bool path_is_dotgit(const char *component, size_t len);
 bool path_is_dotgitmodules(const char *component, size_t len);
 
-/* Whether two components are one name on a file system that ignores case. */
-bool path_same_fold(const char *a, size_t a_len, const char *b, size_t b_len);
-
 #endif

@@ -149,6 +149,9 @@ int view_base_kind(struct view *view, const char *path, enum view_kind *kind,
 /* Removes a file. 0; ERROR_NO when there is none. Emptied directories are gone, as in git. */
 int view_remove(struct view *view, const char *path, struct error *err);
 
+/* Makes a changed path what it is in the base again. */
+void view_revert(struct view *view, const char *path);
+
 /* Removes one and puts at the other in one step: both or none. Same results. */
 int view_rename(struct view *view, const char *path, const char *to, struct error *err);
 

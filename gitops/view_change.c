@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "gitops/pathfold.h"
 #include "gitops/pathpolicy.h"
 #include "gitops/view_internal.h"
 #include "pipeline/base/error.h"
@@ -92,10 +93,11 @@ int view_fits(struct view *view, const char *path, size_t len, struct error *err
 static int collision(struct error *err, const char *path, const char *dir, size_t dir_len,
 		     const char *name, size_t name_len)
 {
-	return error_set(
-	    err, ERROR_NO,
-	    "path '%s' differs only in upper and lower case from '%.*s%s%.*s', which exists",
-	    path, (int)dir_len, dir, dir_len ? "/" : "", (int)name_len, name);
+	return error_set(err, ERROR_NO,
+			 "path '%s' differs only in upper and lower case, or in how its "
+			 "letters are composed, "
+			 "from '%.*s%s%.*s', which exists",
+			 path, (int)dir_len, dir, dir_len ? "/" : "", (int)name_len, name);
 }
 
 /*
@@ -236,6 +238,11 @@ int view_remove(struct view *view, const char *path, struct error *err)
 	if (rc == 0)
 		rc = view_fits(view, path, 0, err);
 	return rc < 0 ? rc : delete_file(view, path, err);
+}
+
+void view_revert(struct view *view, const char *path)
+{
+	drop_item(view, path);
 }
 
 int view_rename(struct view *view, const char *path, const char *to, struct error *err)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gitops/glob.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
@@ -43,6 +44,9 @@ static const struct config_key keys[] = {
     {"budget.dayTokens", CONFIG_SIZE, false, "20m", NULL,
      "most tokens a day, all runs together"},
     {"publish.remote", CONFIG_URL, false, "origin", NULL, "name of a remote, or a URL or path"},
+    {"publish.ref", CONFIG_STRING, false, "refs/heads/agent/*", NULL,
+     "ref that a result goes to; * becomes the issue's name. refs/agent/* is no branch: most "
+     "servers start no CI on it"},
     {"publish.token", CONFIG_SECRET, false, NULL, NULL, "source of the token for HTTPS"},
     {"publish.sshKey", CONFIG_SECRET, false, NULL, NULL, "source of the private key for SSH"},
     {"publish.user", CONFIG_STRING, false, NULL, NULL, "user name that goes with the token"},
@@ -81,6 +85,13 @@ static const struct config_key keys[] = {
     {"fetch.disk", CONFIG_SIZE, false, "8g", NULL, "bytes that a warm may write"},
     {"apply.maxFiles", CONFIG_SIZE, true, "200", NULL, "most files that a change may touch"},
     {"apply.maxBytes", CONFIG_SIZE, true, "8m", NULL, "most bytes that a change may write"},
+    {"apply.protect", CONFIG_RULES, true, NULL, NULL,
+     "allow, review, strip or refuse, and a path pattern: what becomes of a change of such "
+     "paths; the last match of the operator's counts, a repository may only be stricter"},
+    {"apply.tests", CONFIG_CHOICE, true, "report", "report refuse",
+     "what becomes of a change that makes the tests say less"},
+    {"apply.notSecret", CONFIG_GLOBS, false, NULL, NULL,
+     "path pattern: what looks like a secret there is none (keys made for tests)"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider"},
 };
 
@@ -180,6 +191,45 @@ static bool has_credential(const char *url)
 	       memchr(host, ':', (size_t)(at - host)) != NULL;
 }
 
+static int check_glob(const struct config_key *key, const char *value, const char *origin,
+		      struct error *err)
+{
+	struct glob *glob = glob_new(value, strlen(value), true, err);
+
+	if (!glob)
+		return error_wrap(err, "%s: %s = %s", origin, key->name, value);
+	glob_free(glob);
+	return 0;
+}
+
+static int check_rule(const char *value, const char *origin, struct error *err)
+{
+	static const char outcomes[] = "allow review strip refuse";
+	const struct config_key *key = find_key("apply.protect");
+	size_t len = strcspn(value, " ");
+	char *outcome AUTO_FREE = mem_strndup(value, len);
+
+	if (!value[len] || !in_choices(outcomes, outcome)) {
+		error_set(err, ERROR_USAGE, "%s: %s = %s: not an outcome and a path pattern",
+			  origin, key->name, value);
+		return error_next(err, "the outcomes are %s, as in: refuse .github/**",
+				  outcomes);
+	}
+	return check_glob(key, value + len + strspn(value + len, " "), origin, err);
+}
+
+static int check_url(const struct config_key *key, const char *value, const char *origin,
+		     struct error *err)
+{
+	if (!has_credential(value))
+		return 0;
+	/* It is not repeated, or kept in a run's request. */
+	error_set(err, ERROR_USAGE, "%s: %s has a user or password in its URL", origin,
+		  key->name);
+	return error_next(err, "give the token with publish.token or model.key (env:NAME, "
+			       "file:PATH, …), a user name with publish.user");
+}
+
 static int check_value(const struct config_key *key, const char *value, const char *origin,
 		       struct error *err)
 {
@@ -226,15 +276,11 @@ static int check_value(const struct config_key *key, const char *value, const ch
 		}
 		break;
 	case CONFIG_URL:
-		if (has_credential(value)) {
-			/* Nor is this one repeated, or kept in a run's request. */
-			error_set(err, ERROR_USAGE, "%s: %s has a user or password in its URL",
-				  origin, key->name);
-			return error_next(
-			    err, "give the token with publish.token or model.key (env:NAME, "
-				 "file:PATH, …), a user name with publish.user");
-		}
-		break;
+		return check_url(key, value, origin, err);
+	case CONFIG_RULES:
+		return check_rule(value, origin, err);
+	case CONFIG_GLOBS:
+		return check_glob(key, value, origin, err);
 	case CONFIG_STRING:
 	case CONFIG_LIST:
 		break;
@@ -262,6 +308,12 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 	}
 	if (!value)
 		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin, key->name);
+	if (scope == CONFIG_REPOSITORY && key->type == CONFIG_RULES &&
+	    strncmp(value, "allow ", 6) == 0)
+		return error_set(err, ERROR_USAGE,
+				 "%s: a repository may only make %s stricter: review, strip or "
+				 "refuse",
+				 origin, key->name);
 	if (check_value(key, value, origin, err))
 		return err->kind;
 	config->entries =
@@ -422,7 +474,7 @@ long long config_number(const struct config *config, const char *name)
 	return value;
 }
 
-const char *config_item(const struct config *config, const char *name, size_t index)
+static const struct entry *item_at(const struct config *config, const char *name, size_t index)
 {
 	const struct config_key *key = must_find(name);
 
@@ -431,10 +483,24 @@ const char *config_item(const struct config *config, const char *name, size_t in
 			const struct entry *entry = &config->entries[i];
 
 			if (entry->key == key && (int)entry->scope == scope && index-- == 0)
-				return entry->value;
+				return entry;
 		}
 	}
 	return NULL;
+}
+
+const char *config_item(const struct config *config, const char *name, size_t index)
+{
+	const struct entry *entry = item_at(config, name, index);
+
+	return entry ? entry->value : NULL;
+}
+
+enum config_scope config_item_scope(const struct config *config, const char *name, size_t index)
+{
+	const struct entry *entry = item_at(config, name, index);
+
+	return entry ? entry->scope : CONFIG_DEFAULT;
 }
 
 const char *config_origin(const struct config *config, const char *name)

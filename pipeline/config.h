@@ -36,6 +36,8 @@ enum config_type {
 	CONFIG_SECRET,	/* a source: env:NAME, file:PATH, credential:NAME, command:ARGV */
 	CONFIG_URL,    /* as CONFIG_STRING, but one with a password or token in it is refused */
 	CONFIG_CHOICE, /* one of the words in choices */
+	CONFIG_RULES,  /* a list of "OUTCOME PATTERN", see gitops/policy.h */
+	CONFIG_GLOBS,  /* a list of path patterns, see gitops/glob.h */
 };
 
 struct config_key {
@@ -78,6 +80,9 @@ long long config_number(const struct config *config, const char *name);
 /* CONFIG_LIST: item index, NULL past the end; where: "file:line" of it when not NULL. The
  * repository's items come first. */
 const char *config_item(const struct config *config, const char *name, size_t index);
+/* Who set item index: only for an index that there is. */
+enum config_scope config_item_scope(const struct config *config, const char *name,
+				    size_t index);
 /* Where the value in force comes from, "file:line", "-c" or "default". Borrowed. */
 const char *config_origin(const struct config *config, const char *name);
 

@@ -127,6 +127,10 @@ int run_check_model(struct run *run, struct error *err);
 /* Commit, tree … of base.json; never NULL after step_base. */
 const char *run_base(const struct run *run, const char *key);
 
+/* The ref that the result goes to, and its short name for people. */
+const char *run_ref(const struct run *run);
+const char *run_branch(const struct run *run);
+
 /* ---- steps (steps.c, step_*.c): each is done when its artefact is there
  * ------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gitops/policy_defaults.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/stages.h"
@@ -31,6 +32,17 @@ static void print_overview(void)
 	    "\nagent COMMAND --help lists the options of a command; agent(1) is the manual.\n");
 }
 
+/* As apply.protect takes them: a copy of the list is a configuration. */
+static void print_protected(struct strbuf *out)
+{
+	size_t count;
+	const char *const *rules = policy_defaults(&count);
+
+	strbuf_adds(out, "[apply]\n");
+	for (size_t i = 0; i < count; i++)
+		strbuf_addf(out, "\tprotect = %s\n", rules[i]);
+}
+
 int cmd_help(struct options *options, struct error *err)
 {
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
@@ -48,9 +60,12 @@ int cmd_help(struct options *options, struct error *err)
 		stage_print_table(&out);
 	else if (strcmp(topic, "exit") == 0)
 		strbuf_adds(&out, exit_statuses);
+	else if (strcmp(topic, "protect") == 0)
+		print_protected(&out);
 	else {
 		error_set(err, ERROR_USAGE, "no help on %s", topic);
-		return error_next(err, "topics: config, stages, exit, and each command");
+		return error_next(err,
+				  "topics: config, stages, protect, exit, and each command");
 	}
 	fputs(out.data, stdout);
 	return 0;

@@ -106,8 +106,8 @@ static bool is_ascii(const char *text)
 	return !*text;
 }
 
-/* agent/<file name without ending>-<title>, or agent/<title>. */
-static char *branch_name(const char *source, const char *title, bool from_file)
+/* <file name without ending>-<title>, or <title>. */
+static char *result_name(const char *source, const char *title, bool from_file)
 {
 	const char *base = strrchr(source, '/');
 	char *stem AUTO_FREE = mem_strdup(base ? base + 1 : source), *whole AUTO_FREE = NULL;
@@ -120,9 +120,26 @@ static char *branch_name(const char *source, const char *title, bool from_file)
 	text_slug(slug, whole);
 	/* Titles that the name cannot tell apart are told apart by a digest. */
 	if (from_file || (strlen(title) <= 48 && is_ascii(title)))
-		return mem_printf("agent/%s", slug);
+		return mem_strdup(slug);
 	sha256_hex(title, strlen(title), digest);
-	return mem_printf("agent/%.40s-%.6s", slug, digest);
+	return mem_printf("%.40s-%.6s", slug, digest);
+}
+
+/* The name in place of the star of publish.ref, which the operator sets. NULL with err. */
+static char *result_ref(const struct config *config, const char *name, struct error *err)
+{
+	const char *pattern = config_get(config, "publish.ref"), *star = strchr(pattern, '*');
+	char *ref AUTO_FREE = NULL;
+
+	if (star && !strchr(star + 1, '*'))
+		ref = mem_printf("%.*s%s%s", (int)(star - pattern), pattern, name, star + 1);
+	if (ref && rules_check_ref(ref, err) == 0)
+		return MEM_STEAL(ref);
+	error_set(err, ERROR_USAGE, "%s: publish.ref = %s is no place for results",
+		  config_origin(config, "publish.ref"), pattern);
+	error_next(err, "refs/heads/agent/*, refs/agent/* or another pattern below refs/heads/ "
+			"or refs/agent/ with one star");
+	return NULL;
 }
 
 /* What makes two runs runs of the same issue: the file, or the text. Owned by the caller. */
@@ -133,14 +150,16 @@ static char *issue_identity(const char *source, const char *digest, bool from_fi
 	return path ? mem_printf("file:%s", path) : mem_printf("text:%s", digest);
 }
 
-static int check_branch(const char *branch, struct error *err)
+/* The ref of --branch. NULL with err. */
+static char *branch_ref(const char *branch, struct error *err)
 {
 	char *ref AUTO_FREE = mem_printf("refs/heads/%s", branch);
 
 	if (rules_check_ref(ref, err) == 0)
-		return 0;
+		return MEM_STEAL(ref);
 	error_set(err, ERROR_USAGE, "--branch %s is not a usable branch name", branch);
-	return error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
+	error_next(err, "letters, digits and . _ - / are allowed, as in agent/fix-sum");
+	return NULL;
 }
 
 /* ---- a new run ---- */
@@ -151,8 +170,8 @@ static struct json *make_request(const struct options *options, const struct rep
 {
 	struct json *request AUTO_JSON = js_artefact_new("request", 1),
 			     *about = js_object_new();
-	char *title AUTO_FREE = issue_title(issue->data), *branch AUTO_FREE = NULL;
-	char *identity AUTO_FREE = NULL;
+	char *title AUTO_FREE = issue_title(issue->data), *name AUTO_FREE = NULL;
+	char *identity AUTO_FREE = NULL, *ref AUTO_FREE = NULL;
 	bool from_file;
 	char digest[65];
 
@@ -163,9 +182,10 @@ static struct json *make_request(const struct options *options, const struct rep
 		return NULL;
 	}
 	from_file = options->word_count && strcmp(options->words[0], "-") != 0;
-	branch = options->branch ? mem_strdup(options->branch)
-				 : branch_name(source, title, from_file);
-	if (check_branch(branch, err))
+	name = result_name(source, title, from_file);
+	ref = options->branch ? branch_ref(options->branch, err)
+			      : result_ref(options->config, name, err);
+	if (!ref)
 		return NULL;
 	sha256_hex(issue->data, issue->len, digest);
 	js_set_str(request, "id", id);
@@ -177,7 +197,7 @@ static struct json *make_request(const struct options *options, const struct rep
 	js_set_str(about, "sha256", digest);
 	identity = issue_identity(source, digest, from_file);
 	js_set_str(about, "identity", identity);
-	js_set_str(request, "branch", branch);
+	js_set_str(request, "ref", ref);
 	js_set_str(request, "rev", options->base ? options->base : "HEAD");
 	js_set_bool(request, "dry_run", options->dry_run);
 	js_set_bool(request, "status", !options->no_status);

@@ -102,6 +102,18 @@ const char *run_base(const struct run *run, const char *key)
 	return js_str(run->base, key, "");
 }
 
+const char *run_ref(const struct run *run)
+{
+	return js_str(run->request, "ref", "");
+}
+
+const char *run_branch(const struct run *run)
+{
+	const char *ref = run_ref(run);
+
+	return strncmp(ref, "refs/heads/", 11) == 0 ? ref + 11 : ref;
+}
+
 char *round_file(int round, const char *name)
 {
 	return mem_printf("round-%d/%s", round, name);
@@ -230,7 +242,8 @@ static void write_report(struct run *run, bool dry, int green_round, const struc
 	js_set_str(report, "run", run->dir.id);
 	js_set_str(report, "outcome", outcome_text(err, dry));
 	js_set_str(report, "directory", run->dir.path);
-	js_set_str(report, "branch", js_str(run->request, "branch", ""));
+	js_set_str(report, "ref", run_ref(run));
+	js_set_str(report, "branch", run_branch(run));
 	js_set_int(report, "exit_status", error_exit_status(err->kind));
 	js_set_int(report, "green_round", green_round);
 	js_set_int(report, "input_tokens", input);

@@ -163,12 +163,11 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	struct json *author = js_object_new(), *receipts;
 	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
 	const char *programs = spawn_program_dir(err);
-	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
 
 	js_set(job, "paths", paths);
 	js_set(job, "author", author);
 	receipts = programs && tree
-		       ? ledger_receipts(run->ledger, issue, run->remote_url, ref, err)
+		       ? ledger_receipts(run->ledger, issue, run->remote_url, run_ref(run), err)
 		       : NULL;
 	if (!receipts)
 		return NULL;
@@ -179,7 +178,7 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	if (js_str(run->remote, "ca", NULL))
 		js_set_str(paths, "ca", js_str(run->remote, "ca", NULL));
 	js_set(job, "remote", js_copy(run->remote));
-	js_set_str(job, "ref", ref);
+	js_set_str(job, "ref", run_ref(run));
 	js_set_str(job, "expect", NULL);
 	js_set(job, "receipts", receipts);
 	js_set_str(job, "base_commit", run_base(run, "commit"));
@@ -213,11 +212,10 @@ static struct json *on_publish_event(void *arg, const char *event, struct json *
 	struct error err = {0};
 	const char *oid = js_str(fields, "oid", "");
 	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
-	char *ref AUTO_FREE = mem_printf("refs/heads/%s", js_str(run->request, "branch", ""));
 
 	if (strcmp(event, "commit") == 0 && strspn(oid, "0123456789abcdef") == 40 && !oid[40]) {
-		if (ledger_add_receipt(run->ledger, run->dir.id, issue, run->remote_url, ref,
-				       oid, &err))
+		if (ledger_add_receipt(run->ledger, run->dir.id, issue, run->remote_url,
+				       run_ref(run), oid, &err))
 			journal_note(&run->journal, "note: %s", err.message);
 		journal_event(&run->journal, "commit", js_copy(fields));
 	}
@@ -261,7 +259,7 @@ static int tell(struct run *run, bool before, struct error *err)
 
 	if (!receipt)
 		return err->kind ? err->kind : ERROR_FAILED;
-	journal_done(&run->journal, "%s%s at %.12s on %s", js_str(run->request, "branch", ""),
+	journal_done(&run->journal, "%s%s at %.12s on %s", run_branch(run),
 		     before || js_bool(receipt, "already", false) ? " was there already" : "",
 		     js_str(receipt, "commit", ""), js_str(receipt, "url", run->remote_url));
 	if (!before)

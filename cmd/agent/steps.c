@@ -191,6 +191,28 @@ static int run_edit(struct run *run, const char *changes_name, const char *tree_
 	return result ? result : rundir_accept(&run->dir, tree_name, TREE_MAX, false, err);
 }
 
+/* Protected paths and the like, as gitops/policy.h reads them. New. */
+static struct json *edit_policy(const struct config *config)
+{
+	struct json *policy = js_object_new(), *operators = js_array_new();
+	struct json *repository = js_array_new(), *not_secret = js_array_new();
+	const char *item;
+
+	for (size_t i = 0; (item = config_item(config, "apply.protect", i)); i++)
+		js_push_str(config_item_scope(config, "apply.protect", i) == CONFIG_REPOSITORY
+				? repository
+				: operators,
+			    item);
+	for (size_t i = 0; (item = config_item(config, "apply.notSecret", i)); i++)
+		js_push_str(not_secret, item);
+	js_set(policy, "protect", operators);
+	js_set(policy, "also", repository);
+	js_set(policy, "not_secret", not_secret);
+	js_set_str(policy, "tests", config_get(config, "apply.tests"));
+	js_set_str(policy, "test_command", config_get(config, "test.command"));
+	return policy;
+}
+
 static struct json *edit_job(struct run *run, int round, const char *objects, const char *model)
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
@@ -214,6 +236,7 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	js_set_int(limits, "files", config_number(run->config, "apply.maxFiles"));
 	js_set_int(limits, "bytes", config_number(run->config, "apply.maxBytes"));
 	js_set(job, "limits", limits);
+	js_set(job, "policy", edit_policy(run->config));
 	js_set_str(job, "run", run->dir.id);
 	js_set_int(job, "round", round);
 	js_set_str(job, "title", js_str(issue, "title", ""));
@@ -223,6 +246,34 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	js_push_str(trailers, about);
 	js_set(job, "trailers", trailers);
 	return job;
+}
+
+/* What a person should look at, or will miss. */
+static void tell_policy(struct run *run, const struct json *policy)
+{
+	const struct json *review = js_get(policy, "review"), *tests = js_get(policy, "tests");
+	const struct json *stripped = js_get(policy, "stripped");
+
+	for (size_t i = 0; i < js_len(stripped); i++)
+		journal_note(&run->journal, "           left out: %s (%s)",
+			     js_str(js_at(stripped, i), "path", ""),
+			     js_str(js_at(stripped, i), "rule", ""));
+	for (size_t i = 0; i < js_len(review); i++)
+		journal_note(&run->journal, "           needs review: %s (%s)",
+			     js_str(js_at(review, i), "path", ""),
+			     js_str(js_at(review, i), "why", ""));
+	for (size_t i = 0; i < js_len(tests); i++) {
+		const struct json *found = js_at(tests, i);
+		long long line = js_int(found, "line", 0);
+		char *where AUTO_FREE =
+		    line ? mem_printf("%s:%lld", js_str(found, "path", ""), line)
+			 : mem_strdup(js_str(found, "path", ""));
+
+		journal_note(&run->journal, "           tests say less: %s: %s  %s", where,
+			     js_str(found, "kind", ""), js_str(found, "text", ""));
+	}
+	if (js_len(review) || js_len(stripped) || js_len(tests))
+		journal_event(&run->journal, "policy", js_copy(policy));
 }
 
 static void tell_edit(struct run *run, const char *tree_name)
@@ -236,6 +287,7 @@ static void tell_edit(struct run *run, const char *tree_name)
 	journal_done(&run->journal, "%lld file%s, +%lld -%lld, tree %.12s", files,
 		     files == 1 ? "" : "s", js_int(stat, "added", 0),
 		     js_int(stat, "removed", 0), js_str(tree, "tree", ""));
+	tell_policy(run, js_get(tree, "policy"));
 }
 
 /* Whether the commit message in tree.json names the test command that will be run: it may have changed

@@ -8,7 +8,7 @@ cd "$ROOT"
 
 sources="$(echo gitops/*.c) $(echo pipeline/base/*.c)"
 flags="-std=gnu11 -g -O1 -I. -D_GNU_SOURCE -fno-sanitize-recover=undefined"
-libraries="-lgit2 -ljansson"
+libraries="-lgit2 -ljansson -lutf8proc -lm"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$TMP/probe.c"
 if clang -fsanitize=fuzzer "$TMP/probe.c" -o "$TMP/probe" 2>"$TMP/probe.err"; then
 	fuzzer=yes

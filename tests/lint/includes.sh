@@ -25,6 +25,7 @@ owner 'jansson\.h' 'pipeline/base/json\.c' jansson.h
 owner 'sqlite3\.h' 'pipeline/ledger\.c' sqlite3.h
 owner 'seccomp\.h' 'sandbox/gen_[a-z_]*\.c' seccomp.h
 owner 'linux/landlock\.h' 'sandbox/.*' landlock.h
+owner 'utf8proc\.h' 'gitops/pathfold\.c' utf8proc.h
 owner 'cmocka\.h' 'nobody: unit tests only' cmocka.h
 
 # ---- direction: FOLDER, what its files may include of ours ----

@@ -161,14 +161,6 @@ static void tidy_mends_spelling_and_no_more(void **state)
 	}
 }
 
-static void names_are_compared_without_case(void **state)
-{
-	(void)state;
-	assert_true(path_same_fold("README", 6, "ReadMe", 6));
-	assert_false(path_same_fold("README", 6, "READM", 5));
-	assert_false(path_same_fold("a[", 2, "a{", 2));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,7 +168,6 @@ int main(void)
 	    cmocka_unit_test(dangerous_paths_are_refused),
 	    cmocka_unit_test(long_and_deep_paths_are_refused),
 	    cmocka_unit_test(tidy_mends_spelling_and_no_more),
-	    cmocka_unit_test(names_are_compared_without_case),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

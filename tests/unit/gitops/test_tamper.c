@@ -1,0 +1,134 @@
+/* Changes that make the tests say less. */
+#include "fixture.h"
+
+#include "gitops/tamper.h"
+
+/* The kinds found, as words; owned. */
+static char *kinds(const char *path, const char *old, const char *now, bool moved)
+{
+	struct tamper found[TAMPER_KIND_COUNT];
+	struct tamper_file file = {.path = path,
+				   .old = old,
+				   .old_len = old ? strlen(old) : 0,
+				   .now = now,
+				   .now_len = now ? strlen(now) : 0,
+				   .moved = moved};
+	size_t count = tamper_find(&file, found);
+	struct strbuf out;
+
+	strbuf_init(&out, STRBUF_MAX);
+	for (size_t i = 0; i < count; i++)
+		strbuf_addf(&out, "%s%s", i ? " " : "", tamper_kind_text(found[i].kind));
+	return strbuf_steal(&out);
+}
+
+static void each_kind_is_told(void **state)
+{
+	static const struct {
+		const char *path, *old, *now, *want;
+	} cases[] = {
+	    {"tests/test_a.py", "def test_a():\n    assert f() == 1\n", NULL, "deleted"},
+	    {"tests/test_a.py", "def test_a():\n    assert f() == 1\n",
+	     "def test_a():\n    assert f() == 2\n", "expectation"},
+	    {"tests/test_a.py", "def test_a():\n    assert f() == 1\n    assert g()\n",
+	     "def test_a():\n    assert f() == 1\n", "assertions"},
+	    {"tests/test_a.py", "def test_a():\n    assert f()\n",
+	     "def test_a():\n    # assert f()\n    pass\n", "assertions"},
+	    {"tests/test_a.py",
+	     "def test_a():\n    assert f()\ndef test_b():\n    assert g()\n",
+	     "def test_a():\n    assert f()\n", "removed assertions"},
+	    {"tests/test_a.py", "def test_a():\n    assert f()\n",
+	     "@pytest.mark.skip(reason='x')\ndef test_a():\n    assert f()\n", "skipped"},
+	    {"tests/test_a.py", "def test_a():\n    assert f()\n",
+	     "@pytest.mark.xfail\ndef test_a():\n    assert f()\n", "skipped"},
+	    {"src/a.test.ts", "it('x', () => {\n  expect(f()).toBe(1);\n});\n",
+	     "it.only('x', () => {\n  expect(f()).toBe(1);\n});\n", "removed focused"},
+	    {"src/a.test.ts", "it('x', () => {\n  expect(f()).toBe(1);\n});\n",
+	     "it.skip('x', () => {\n  expect(f()).toBe(1);\n});\n", "removed skipped"},
+	    {"pkg/a_test.go",
+	     "func TestA(t *testing.T) {\n\tif f() != 1 {\n\t\tt.Fatal(1)\n\t}\n}\n",
+	     "func TestA(t *testing.T) {\n\tt.Skip(\"later\")\n\tif f() != 1 "
+	     "{\n\t\tt.Fatal(1)\n\t}\n}\n",
+	     "skipped"},
+	    {"src/lib.rs", "#[test]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+	     "#[test]\n#[ignore]\nfn a() {\n    assert_eq!(f(), 1);\n}\n", "skipped"},
+	    {"src/lib.rs", "#[test]\nfn a() {\n    assert_eq!(f(), 1);\n}\n", "fn g() {}\n",
+	     "removed assertions"},
+	    {"src/test/java/ATest.java", "@Test\nvoid a() { assertEquals(1, f()); }\n",
+	     "@Disabled\n@Test\nvoid a() { assertEquals(1, f()); }\n", "skipped"},
+	    {"web/__snapshots__/a.snap", "exports[`a`] = `1`;\n", "exports[`a`] = `2`;\n",
+	     "snapshot"},
+	    {"tests/conftest.py", "x = 1\n", "x = 2\n", "configuration"},
+	    {"test/a.c", "#include <x.h>\nTEST(a)\n{\n\tASSERT_EQ(1, f());\n}\n",
+	     "#include <x.h>\n#if 0\nTEST(a)\n{\n\tASSERT_EQ(1, f());\n}\n#endif\n", "skipped"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *found AUTO_FREE = kinds(cases[i].path, cases[i].old, cases[i].now, false);
+
+		if (strcmp(found, cases[i].want) != 0)
+			fail_msg("case %zu: '%s', not '%s'", i, found, cases[i].want);
+	}
+}
+
+static void honest_changes_are_not_told(void **state)
+{
+	static const struct {
+		const char *path, *old, *now;
+	} cases[] = {
+	    /* a new test, a new file of tests */
+	    {"tests/test_a.py", "def test_a():\n    assert f()\n",
+	     "def test_a():\n    assert f()\n\ndef test_b():\n    assert g()\n"},
+	    {"tests/test_b.py", NULL, "def test_b():\n    assert g()\n"},
+	    /* moved and indented */
+	    {"tests/test_a.py",
+	     "def test_a():\n    assert f()\ndef test_b():\n    assert g()\n",
+	     "class T:\n    def test_b():\n        assert g()\n    def test_a():\n        "
+	     "assert f()\n"},
+	    /* other code */
+	    {"src/a.py", "assert x\nskip = 1\n", "skip = 2\n"},
+	    {"src/lib.rs", "fn f() { assert!(x); }\n", "fn f() {}\n"},
+	    {"web/__snapshots__/new.snap", NULL, "exports[`a`] = `1`;\n"},
+	    {"tests/data.json", "{\"a\": 1}\n", "{\"a\": 2}\n"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *found AUTO_FREE = kinds(cases[i].path, cases[i].old, cases[i].now, false);
+
+		if (found[0])
+			fail_msg("case %zu: '%s'", i, found);
+	}
+	char *moved AUTO_FREE =
+	    kinds("tests/test_a.py", "def test_a():\n    assert f()\n", NULL, true);
+	assert_string_equal(moved, "");
+}
+
+static void the_place_is_told(void **state)
+{
+	struct tamper found[TAMPER_KIND_COUNT];
+	const char *old = "def test_a():\n    assert f() == 1\n",
+		   *now = "import x\ndef test_a():\n    assert f() == 2\n";
+	struct tamper_file file = {"tests/test_a.py", old,	   now,
+				   strlen(old),	      strlen(now), false};
+	(void)state;
+
+	assert_int_equal(tamper_find(&file, found), 1);
+	assert_int_equal(found[0].line, 3);
+	assert_int_equal(found[0].count, 1);
+	assert_int_equal(found[0].len, strlen("assert f() == 2"));
+	assert_memory_equal(found[0].text, "assert f() == 2", found[0].len);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(each_kind_is_told),
+	    cmocka_unit_test(honest_changes_are_not_told),
+	    cmocka_unit_test(the_place_is_told),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
