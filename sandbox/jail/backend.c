@@ -1,5 +1,6 @@
 #include "backend.h"
 
+#include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
 #define BIT(name) (1ULL << STEP_##name)
@@ -11,7 +12,8 @@
 	 BIT(pivot))
 
 static const struct backend backends[JAIL_BACKEND_COUNT] = {
-    [JAIL_NATIVE] = {.enter = native_enter,
+    [JAIL_NATIVE] = {.root = rootfs_pivot,
+		     .enter = native_enter,
 		     .layers = BUILT | BIT(cgroupns) | BIT(ids) | BIT(nesting) | BIT(rlimits) |
 			       BIT(caps) | BIT(nnp) | BIT(landlock) | BIT(seccomp) |
 			       BIT(selftest)},

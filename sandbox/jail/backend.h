@@ -16,15 +16,18 @@ struct rootfs;
 struct backend {
 	/* Outer, before anything is made: what the machine must have. 0 or -1 (step_fail). NULL: nothing. */
 	int (*find)(struct jail_run *run);
-	/* The payload, once its file system is laid out: confines itself, sends MSG_READY and becomes the
-	 * command, or what runs it. Returns only on failure (step_fail). */
-	void (*enter)(struct jail_run *run, struct rootfs *fs, const char *work);
+	/* The helper, once the file system is laid out: makes it the root. What lies on top of it then goes
+	 * by rootfs_let_go. 0 or -1 (step_fail). */
+	int (*root)(struct jail_run *run, struct rootfs *fs);
+	/* The payload, in that root: confines itself, sends MSG_READY and becomes the command, or what
+	 * runs it. Returns only on failure (step_fail). */
+	void (*enter)(struct jail_run *run, const struct rootfs *fs);
 	uint64_t
 	    layers; /* bit a step: what MSG_READY must name as done, or it is a failed set-up */
 };
 
 const struct backend *backend_of(const struct jail_spec *spec);
 
-void native_enter(struct jail_run *run, struct rootfs *fs, const char *work);
+void native_enter(struct jail_run *run, const struct rootfs *fs);
 
 #endif

@@ -30,13 +30,12 @@ static int write_at(int dir, const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
-int confine_ids(struct jail_run *run, int proc)
+int confine_ids(struct jail_run *run, int proc, int sys)
 {
 	char map[48];
 
 	/* of the network namespace, while we have rights over it */
-	if (write_at(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0") < 0 &&
-	    errno != ENOENT)
+	if (write_at(sys, "net/ipv4/ip_unprivileged_port_start", "0") < 0 && errno != ENOENT)
 		return step_fail(run, "ip_unprivileged_port_start");
 	if (step_enter(run, STEP_ids) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
 	    unshare(CLONE_NEWUSER) < 0)
@@ -52,10 +51,10 @@ int confine_ids(struct jail_run *run, int proc)
 		return step_fail(run, "PR_SET_DUMPABLE");
 	step_done(run);
 	if (step_enter(run, STEP_nesting) < 0 ||
-	    write_at(proc, "sys/user/max_user_namespaces", "0") < 0)
+	    write_at(sys, "user/max_user_namespaces", "0") < 0)
 		return step_fail(run, "nested user namespaces cannot be forbidden");
 	/* What counts by user counts for the host's user too: the payload may not take it all. */
-	if (write_at(proc, "sys/user/max_inotify_instances", "64") < 0 && errno != ENOENT)
+	if (write_at(sys, "user/max_inotify_instances", "64") < 0 && errno != ENOENT)
 		return step_fail(run, "inotify instances cannot be limited");
 	step_done(run);
 	return 0;

@@ -9,8 +9,9 @@
 struct jail_run;
 
 /* A second user namespace, without rights over the first one that owns the mounts: uid and gid
- * JAIL_ID. No further one can be made in it. proc: the jail's proc, still without masks. */
-int confine_ids(struct jail_run *run, int proc);
+ * JAIL_ID. No further one can be made in it. proc, sys: the jail's proc, and its sys directory
+ * beneath the mask. */
+int confine_ids(struct jail_run *run, int proc, int sys);
 
 int confine_rlimits(struct jail_run *run);
 int confine_capabilities(struct jail_run *run);

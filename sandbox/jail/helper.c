@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -24,10 +25,11 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
-#include "pipeline/fds.h"
+#include "sandbox/jail/build.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/net.h"
 #include "sandbox/jail/payload.h"
+#include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
 #define PROC_MAGIC 0x9fa0
@@ -116,7 +118,7 @@ static int new_namespaces(struct jail_run *run)
 
 /* ---- children ---- */
 
-/* PID 1. Makes the network, then only waits for its pipe to end. */
+/* PID 1. Makes what only it can, and the network, then only waits for its pipe to end. */
 static void __attribute__((noreturn)) idle_main(struct jail_run *run, int life)
 {
 	struct jail_packet failed = {.message = MSG_FAILED};
@@ -125,7 +127,7 @@ static void __attribute__((noreturn)) idle_main(struct jail_run *run, int life)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "init");
 	signal(SIGCHLD, SIG_IGN); /* what is left behind is reaped by the kernel */
-	if (net_make(run) < 0) {
+	if (rootfs_make_proc(run) < 0 || net_make(run) < 0) {
 		failed.failure = run->failure;
 		failed.done = run->done;
 		packet_send(run->helper_sock, &failed, -1);
@@ -214,41 +216,119 @@ static uint64_t count_leftover(void)
 	return count;
 }
 
+/* Whether PID 1 is ending: its flags (proc_pid_stat(5), field 9) have PF_EXITING of linux/sched.h. */
+static bool idle_is_ending(void)
+{
+	char text[512];
+	unsigned flags;
+	int fd AUTO_FD = open("/proc/1/stat", O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *at;
+
+	if (len <= 0)
+		return false;
+	text[len] = '\0';
+	at = strrchr(text, ')');
+	return at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & 0x4;
+}
+
+/* How the payload ended. */
+static void take_end(pid_t payload, struct jail_packet *packet)
+{
+	struct rusage usage;
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	memset(&usage, 0, sizeof(usage));
+	while (syscall(SYS_waitid, P_PID, payload, &info, WEXITED, &usage) < 0 &&
+	       errno == EINTR)
+		continue;
+	packet->now_ms = fd_now_ms();
+	packet->code = info.si_code;
+	packet->status = info.si_status;
+	packet->cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
 /*
- * Waits until the payload has ended, or outer says (or its death says) that it must. Then
- * counts what it left, kills PID 1 and so everything, and reaps all: any child, because PID 1
- * cannot finish dying before strangers made by CLONE_PARENT are reaped here.
+ * Waits until the payload has ended, or outer says (or its death says) that it must. Then counts what it
+ * left, kills PID 1 and so everything, and tells outer how the payload ended. The rest is reaped by
+ * outer, to whom it falls when we exit: our end takes the mounts down, and so both go on at once.
  */
 static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidfd)
 {
 	struct pollfd polled[2] = {{pidfd, POLLIN, 0}, {run->helper_sock, POLLIN, 0}};
 	struct jail_packet packet = {.message = MSG_ENDED};
-	struct rusage usage;
-	siginfo_t info;
+	bool killed_us = false;
 
 	while (poll(polled, 2, -1) < 0 && errno == EINTR)
 		continue;
 	/*
 	 * Killing PID 1 ends all of the namespace. Where the payload has ended by itself its status is
 	 * fixed already, and only now may it be waited for: a tracer of its own kin could hold its end
-	 * back for ever. It can be waited for before PID 1 can.
+	 * back for ever. It can be waited for before PID 1 can. PID 1 does not end by itself: where it
+	 * is ending already, somebody outside killed it, and the payload by that.
 	 */
-	if (polled[0].revents & POLLIN)
+	if (polled[0].revents & POLLIN) {
 		packet.leftover = count_leftover();
+		killed_us = idle_is_ending();
+	}
 	kill(idle, SIGKILL);
-	memset(&info, 0, sizeof(info));
-	memset(&usage, 0, sizeof(usage));
-	while (syscall(SYS_waitid, P_PID, payload, &info, WEXITED, &usage) < 0 &&
-	       errno == EINTR)
-		continue;
-	packet.now_ms = fd_now_ms();
-	packet.code = info.si_code;
-	packet.status = info.si_status;
-	packet.cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
-			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
-	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-		continue;
+	take_end(payload, &packet);
+	if (killed_us && packet.code == CLD_KILLED && packet.status == SIGKILL) {
+		packet.message = MSG_FAILED;
+		packet.failure.step = STEP_COUNT;
+		snprintf(packet.failure.what, sizeof(packet.failure.what),
+			 "PID 1 of the jail was killed from outside");
+	}
 	packet_send(run->helper_sock, &packet, -1);
+}
+
+/* The old root goes while the payload gives up its power; then so do we, and the payload may go on. */
+static int let_go(struct jail_run *run, int built)
+{
+	if (rootfs_let_go(run) < 0)
+		return -1;
+	if (confine_helper() < 0)
+		return step_fail(run, "the helper cannot give up its capabilities");
+	return write(built, "", 1) == 1 ? 0
+					: step_fail(run, "the payload cannot be told to go on");
+}
+
+/* The payload. *pidfd and *built are owned by the caller. Its process id, or -1 (step_fail). */
+static pid_t bear_payload(struct jail_run *run, const struct rootfs *fs, int life, int *pidfd,
+			  int *built)
+{
+	int ends[2];
+	pid_t payload;
+
+	if (step_enter(run, STEP_payload) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return step_fail(run, "fork of the payload");
+	payload = fork_payload(run);
+	if (payload == 0) {
+		close(life); /* the helper's alone, or PID 1 would outlive it */
+		close(ends[1]);
+		payload_main(run, fs, ends[0]);
+	}
+	close(ends[0]);
+	*built = ends[1];
+	*pidfd = payload > 0 ? pidfd_open(payload, 0) : -1;
+	return *pidfd < 0 ? step_fail(run, "fork of the payload") : payload;
+}
+
+/* What the payload has, and what the file system was built of, must not be held open here as well. */
+static void close_all_but(const int *kept, size_t count)
+{
+	for (unsigned from = 3; from != 0;) {
+		unsigned next = UINT_MAX;
+
+		for (size_t i = 0; i < count; i++)
+			if ((unsigned)kept[i] >= from && (unsigned)kept[i] < next)
+				next = (unsigned)kept[i];
+		if (next > from)
+			close_range(from, next - (next < UINT_MAX), 0);
+		from = next + 1;
+	}
 }
 
 static int set_up(struct jail_run *run)
@@ -262,31 +342,19 @@ static int set_up(struct jail_run *run)
 void helper_main(struct jail_run *run)
 {
 	struct jail_packet failed = {.message = MSG_FAILED};
-	int life = -1, pidfd = -1;
+	int life = -1, pidfd = -1, built = -1;
 	pid_t idle = -1, payload = -1;
+	struct rootfs fs;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_DFL);
-	if (set_up(run) == 0 && (life = bear_idle(run, &idle)) >= 0) {
-		if (step_enter(run, STEP_payload) == 0)
-			payload = fork_payload(run);
-		if (payload == 0) {
-			close(life); /* ours alone, or PID 1 would outlive us */
-			payload_main(run);
-		}
-		pidfd = payload > 0 ? pidfd_open(payload, 0) : -1;
-		if (pidfd < 0)
-			step_fail(run, "fork of the payload");
-	}
-	if (pidfd >= 0 && confine_helper() < 0)
-		step_fail(run, "the helper cannot give up its capabilities");
-	if (pidfd >= 0 && !run->failure.what[0]) {
-		/* what the payload has must not be held open here as well */
-		close(run->payload_sock);
-		close(run->net_sock);
-		close_range(FD_STDIN, FD_STDERR, 0);
-		if (run->spec.egress)
-			close(FD_EGRESS);
+	if (set_up(run) == 0 && (life = bear_idle(run, &idle)) >= 0 &&
+	    build_root(run, &fs) == 0 &&
+	    (payload = bear_payload(run, &fs, life, &pidfd, &built)) > 0 &&
+	    let_go(run, built) == 0) {
+		const int kept[] = {life, pidfd, run->helper_sock};
+
+		close_all_but(kept, ARRAY_LEN(kept));
 		see_it_end(run, idle, payload, pidfd);
 		_exit(0);
 	}
@@ -297,6 +365,5 @@ void helper_main(struct jail_run *run)
 		kill(idle, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		continue;
-	close(life);
 	_exit(1);
 }

@@ -1,5 +1,5 @@
-/* The first child of outer: makes the namespaces, bears PID 1 and the payload, reaps. See
- * run.h. */
+/* The first child of outer: makes the namespaces and the file system, bears PID 1 and the payload,
+ * reads how the payload ended. See run.h. */
 #ifndef JAIL_HELPER_H
 #define JAIL_HELPER_H
 

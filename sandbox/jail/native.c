@@ -66,7 +66,7 @@ static int confine(struct jail_run *run, const struct rootfs *fs)
 	if (step_enter(run, STEP_cgroupns) < 0 || unshare(CLONE_NEWCGROUP) < 0)
 		return step_fail(run, "unshare(CLONE_NEWCGROUP)");
 	step_done(run);
-	if (confine_ids(run, fs->proc) < 0 || confine_rlimits(run) < 0 ||
+	if (confine_ids(run, fs->proc, fs->sys) < 0 || confine_rlimits(run) < 0 ||
 	    close_all_but_sock(run) < 0 || confine_capabilities(run) < 0 ||
 	    confine_landlock(run) < 0 || confine_seccomp(run) < 0)
 		return -1;
@@ -74,7 +74,7 @@ static int confine(struct jail_run *run, const struct rootfs *fs)
 }
 
 /* Says that everything holds, and becomes the command. */
-static void become(struct jail_run *run, const char *work)
+static void become(struct jail_run *run, const struct rootfs *fs)
 {
 	struct jail_packet packet = {.message = MSG_READY};
 	char *no_env[] = {NULL};
@@ -83,7 +83,7 @@ static void become(struct jail_run *run, const char *work)
 	command_reset();
 	packet.done = run->done;
 	memcpy(packet.note, run->note, sizeof(packet.note));
-	snprintf(packet.work, sizeof(packet.work), "%s", work);
+	memcpy(packet.work, fs->work, sizeof(packet.work));
 	if (chdir(run->spec.cwd) < 0) {
 		packet.failure.err = errno;
 		snprintf(packet.failure.what, sizeof(packet.failure.what),
@@ -103,8 +103,8 @@ static void become(struct jail_run *run, const char *work)
 	_exit(127);
 }
 
-void native_enter(struct jail_run *run, struct rootfs *fs, const char *work)
+void native_enter(struct jail_run *run, const struct rootfs *fs)
 {
-	if (rootfs_pivot(run, fs) == 0 && confine(run, fs) == 0)
-		become(run, work);
+	if (confine(run, fs) == 0)
+		become(run, fs);
 }

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -63,6 +64,17 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
+/* So that tear_down can wait for it with a deadline; whoever is forked inherits this, and the payload
+ * sets its own to nothing. */
+static void hold_child_signal(void)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+}
+
 /* Only what the descriptor map gives us stays open, and nothing of it survives an exec. */
 static int take_descriptors(struct jail_run *run)
 {
@@ -79,6 +91,7 @@ static int take_descriptors(struct jail_run *run)
 	prctl(PR_SET_DUMPABLE, 0);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
+	hold_child_signal();
 	umask(022);
 	/* what the helper leaves if it is killed comes to us, to be reaped */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || chdir("/") < 0)
@@ -419,25 +432,34 @@ static void watch(struct outer *outer)
 
 /* ---- end ---- */
 
-/* Kills what is left and reaps it. False when something cannot be killed. */
+/*
+ * Kills what is left and reaps it: the helper, and what comes to us when it has ended, PID 1 and
+ * strangers made by CLONE_PARENT. PID 1 has ended only when every process of its namespace has.
+ * False when something cannot be killed.
+ */
 static bool tear_down(struct outer *outer)
 {
+	const long long deadline_ms = fd_now_ms() + TEAR_DOWN_MS;
+	sigset_t ends;
+
 	if (outer->helper <= 0)
 		return true;
 	if (!outer->ended)
-		kill(outer->helper,
-		     SIGKILL); /* PID 1 ends with it, and with PID 1 everything */
-	for (int waited_ms = 0; waited_ms < TEAR_DOWN_MS;) {
-		pid_t pid = waitpid(-1, NULL, outer->ended ? 0 : WNOHANG);
+		kill(outer->helper, SIGKILL); /* PID 1 ends with it */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	for (;;) {
+		pid_t pid = waitpid(-1, NULL, WNOHANG);
+		const struct timespec a_while = {0, 100000000};
 
 		if (pid < 0 && errno == ECHILD)
 			return true;
-		if (pid == 0) {
-			usleep(1000);
-			waited_ms++;
-		}
+		if (pid)
+			continue;
+		if (fd_now_ms() >= deadline_ms)
+			return false;
+		sigtimedwait(&ends, NULL, &a_while);
 	}
-	return false;
 }
 
 static void decide(const struct outer *outer, struct jail_facts *facts)
@@ -547,9 +569,6 @@ int outer_main(const char *fault)
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
 	fill_facts(&outer, &facts);
-	if (outer.ended && outer.run.cgroup.kind == CGROUP_V1)
-		cgroup_close(
-		    &outer.run); /* while the helper ends; it is in no v1 group of ours */
 	if (!tear_down(&outer)) {
 		facts.outcome = JAIL_INTERNAL;
 		snprintf(facts.detail, sizeof(facts.detail),

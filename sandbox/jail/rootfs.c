@@ -106,13 +106,29 @@ static int view(const struct rootfs *fs, const char *name, mode_t mode)
 
 /* ---- before the go ---- */
 
-static int prepare_proc(struct jail_run *run, struct rootfs *fs)
+int rootfs_make_proc(struct jail_run *run)
 {
+	struct jail_packet packet = {.message = MSG_PREPARED};
+	int proc AUTO_FD = -1;
+
 	if (step_enter(run, STEP_proc) < 0)
 		return step_fail(run, "proc");
-	fs->proc =
-	    tree_new("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	return fs->proc < 0 ? step_fail(run, "a new proc cannot be mounted") : 0;
+	proc = tree_new("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (proc < 0)
+		return step_fail(run, "a new proc cannot be mounted");
+	return packet_send(run->net_sock, &packet, proc) < 0
+		   ? step_fail(run, "proc cannot be handed to the helper")
+		   : 0;
+}
+
+static int receive_proc(struct jail_run *run, struct rootfs *fs)
+{
+	struct jail_packet packet;
+	int got = packet_receive(run->net_sock, &packet, &fs->proc);
+
+	if (got == 0)
+		_exit(1); /* PID 1 failed and has told outer why */
+	return got < 0 || fs->proc < 0 ? step_fail(run, "PID 1 cannot be heard") : 0;
 }
 
 /* Started by a user: the layers are opened here after the go, so their directories must stay
@@ -298,16 +314,15 @@ static int mask_proc(int root)
 
 static int place_proc(struct jail_run *run, struct rootfs *fs)
 {
-	int placed AUTO_FD = fs->proc;
 	int tree;
 
-	if (step_enter(run, STEP_proc) < 0)
+	if (step_enter(run, STEP_proc) < 0 || receive_proc(run, fs) < 0)
 		return step_fail(run, "proc");
-	if (move_mount(placed, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+	if (move_mount(fs->proc, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return step_fail(run, "/proc");
-	/* a view of our own that stays free of the masks */
-	fs->proc = open_tree(placed, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (fs->proc < 0 || mask_proc(fs->root) < 0)
+	/* a path that starts here does not meet the mask above it */
+	fs->sys = openat(fs->proc, "sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fs->sys < 0 || mask_proc(fs->root) < 0)
 		return step_fail(run, "/proc");
 	tree = tree_open_path(AT_FDCWD, "/sys/devices/system/cpu");
 	if (tree >= 0) { /* hwloc, JVM, sysconf(3) count processors there */
@@ -358,10 +373,10 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 
 int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
 {
-	fs->proc = fs->staging = fs->root = fs->store = fs->scratch = -1;
-	if (prepare_proc(run, fs) < 0 || open_stores(run, fs) < 0 ||
-	    prepare_staging(run, fs) < 0 || prepare_root(run, fs) < 0 ||
-	    prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 || place_proc(run, fs) < 0)
+	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = -1;
+	if (open_stores(run, fs) < 0 || prepare_staging(run, fs) < 0 ||
+	    prepare_root(run, fs) < 0 || prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 ||
+	    place_proc(run, fs) < 0)
 		return -1;
 	return place_scratch(run, fs);
 }
@@ -377,11 +392,14 @@ int rootfs_pivot(struct jail_run *run, struct rootfs *fs)
 		return step_fail(run, "the root cannot be made read-only");
 	if (fchdir(fs->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return step_fail(run, "pivot_root");
-	/* The old root now lies on top of the new one, and "." still is the old one's place
-	 * (pivot_root(2)). */
+	return 0;
+}
+
+int rootfs_let_go(struct jail_run *run)
+{
+	run->step = STEP_pivot;
+	/* The old root lies on top of the new one, and "." is their place (pivot_root(2)). */
 	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return step_fail(run, "the old root cannot be unmounted");
-	run->done |= 1ULL << STEP_root;
-	step_done(run);
 	return 0;
 }

@@ -11,12 +11,19 @@ struct jail_packet;
 struct jail_run;
 
 struct rootfs {
-	int proc; /* owned: the jail's proc, without masks: for the last writes of the set-up */
-	int staging;	    /* owned: tmpfs over the old /proc: layers, scratch, root */
-	int root;	    /* owned: the new root */
+	int proc;    /* owned: the jail's proc */
+	int sys;     /* owned: its sys directory, beneath the mask: for the last writes of the
+		     set-up */
+	int staging; /* owned: tmpfs over the old /proc: layers, scratch, root */
+	int root;    /* owned: the new root */
 	int store, scratch; /* owned: directories of the layers, -1; only when we open layers
 			       ourselves */
+	char work[16];	    /* how the work tree came to be: overlay, copy, bind, empty */
 };
+
+/* PID 1: a proc of its namespace (the kernel takes that of who asks), sent to the helper on
+ * run->net_sock. 0 or -1 (step_fail). */
+int rootfs_make_proc(struct jail_run *run);
 
 /* All but the spec's mounts that can be done before the go. 0 or -1 (step_fail). */
 int rootfs_prepare(struct jail_run *run, struct rootfs *fs);
@@ -26,13 +33,16 @@ int rootfs_fill(struct jail_run *run, struct rootfs *fs);
 
 /*
  * Mounts or copies the layers below JAIL_WORK and JAIL_HOME. layers: owned detached mounts from
- * outer, in the order of the go, work first, then home; NULL: opened here. Says in work how the
- * work tree came to be. 0 or -1.
+ * outer, in the order of the go, work first, then home; NULL: opened here. 0 or -1.
  */
 int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
-		   int *layers, char work[16]);
+		   int *layers);
 
-/* Makes the new root the root, read-only, and lets go of the old one. 0 or -1. */
+/* Makes the new root the root, read-only. The old one lies on top of it until rootfs_let_go, out of
+ * reach of any path but ".". 0 or -1. */
 int rootfs_pivot(struct jail_run *run, struct rootfs *fs);
+
+/* Unmounts the old root: the kernel waits for all of its processors here. 0 or -1 (step_fail). */
+int rootfs_let_go(struct jail_run *run);
 
 #endif

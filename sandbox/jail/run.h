@@ -1,12 +1,16 @@
 /*
  * One run of agent-jail: what its three processes share, and the named steps of the set-up.
  *
- *	outer    agent-jail itself, as it was started: reads the spec and the go, owns the
- * cgroup, the deadline and the facts; never enters the jail's namespaces helper   its child:
- * payload's uid, makes the namespaces, sits outside of the pid namespace, reads the payload's
- * real siginfo, kills and reaps everything idle     first child of the helper: PID 1 of the
- * jail. Does nothing; ends when the helper is gone payload  second child of the helper: builds
- * the file system, gives up power, runs the command
+ *	outer    agent-jail itself, as it was started: reads the spec and the go, owns the cgroup,
+ *	         the deadline and the facts; never enters the jail's namespaces
+ *	helper   its child: payload's uid, makes the namespaces and the file system, sits outside
+ *	         of the pid namespace, reads the payload's real siginfo, kills everything
+ *	idle     first child of the helper: PID 1 of the jail. Makes proc and the network, then
+ *	         does nothing; ends when the helper is gone
+ *	payload  second child of the helper: gives up power, runs the command
+ *
+ * Creating a network namespace and opening the mounts take as long as all the rest, so these
+ * three are done at the same time by idle, outer and the helper.
  *
  * Every step of the set-up has a name; when one fails the payload is not started and the facts
  * name it. A step that is a layer of isolation is listed in the facts once it holds.
@@ -26,10 +30,10 @@
 #define JAIL_STEPS(STEP, LAYER) \
 	STEP(start) STEP(spec) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) \
 	LAYER(uid) LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
-	LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) STEP(payload) \
-	LAYER(session) LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) \
-	STEP(attach) STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
-	LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
+	LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) \
+	LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) STEP(parts) \
+	STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
+	STEP(payload) LAYER(session) STEP(attach) LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
 	LAYER(landlock) LAYER(seccomp) LAYER(selftest)
 /* clang-format on */
 
@@ -77,7 +81,7 @@ struct jail_run {
 	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
 	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
 	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
-	int net_sock;		     /* this process's end of PID 1 <-> payload, or -1 */
+	int net_sock; /* this process's end of PID 1 <-> helper, then payload, or -1 */
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
 	uid_t map_uid; /* that owner */
 	gid_t map_gid;
@@ -104,13 +108,13 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size);
 /* Between outer, helper and payload: one packet a message (SOCK_SEQPACKET). */
 enum jail_message {
 	MSG_FAILED = 1, /* helper, payload: failure */
-	MSG_PREPARED,	/* payload: waits for the go; PID 1 to payload: its network */
-	MSG_COPY,   /* payload: asks outer to copy the layers; carries the directory; which: "w"
+	MSG_PREPARED,	/* helper: waits for the go; PID 1 to payload: its network */
+	MSG_COPY,    /* helper: asks outer to copy the layers; carries the directory; which: "w"
 		       or "h" */
-	MSG_COPIED, /* outer: done */
-	MSG_READY,  /* payload: everything holds, exec comes next */
+	MSG_COPIED,  /* outer: done */
+	MSG_READY,   /* payload: everything holds, exec comes next */
 	MSG_NOT_RUN, /* payload: exec failed; err in failure */
-	MSG_ENDED,   /* helper: all processes are gone; status */
+	MSG_ENDED,   /* helper: the payload has ended, and the rest is killed; status */
 };
 
 struct jail_packet {

@@ -172,7 +172,7 @@ static bool home_is_mounted(const struct jail_spec *spec)
 }
 
 int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
-		   int *layers, char work[16])
+		   int *layers)
 {
 	struct stack tree = {"work", 'w', "0755", go->layers, layers, go->layer_count, -1};
 	struct stack home = {"home/agent",
@@ -194,7 +194,7 @@ int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 		if (lay_out(run, fs, &tree, &how) < 0)
 			return -1;
 	}
-	snprintf(work, 16, "%s", how);
+	snprintf(fs->work, sizeof(fs->work), "%s", how);
 	run->step = STEP_work;
 	step_done(run);
 	if (step_enter(run, STEP_home) < 0 ||
