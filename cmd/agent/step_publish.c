@@ -15,6 +15,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/receive.h"
@@ -252,6 +253,34 @@ static int run_publish(struct run *run, const struct json *job,
 
 /* ---- what people see ---- */
 
+/* What lies past our boundary is said once for each server that was pushed to: a mark in the
+ * state directory remembers that it was. */
+static void warn_of_ci(struct run *run)
+{
+	char digest[65], *mark AUTO_FREE = NULL, *dir AUTO_FREE = NULL,
+			       *server AUTO_FREE = NULL;
+	const char *host = js_str(run->remote, "host", NULL);
+	int fd AUTO_FD = -1;
+
+	if (!host || strncmp(run_ref(run), "refs/heads/", 11) != 0)
+		return; /* a local repository has only its hooks; other refs start nothing */
+	server = mem_printf("%s:%lld", host, js_int(run->remote, "port", 0));
+	sha256_hex(server, strlen(server), digest);
+	dir = mem_printf("%s/told", run->dir.state);
+	mark = mem_printf("%s/ci-%.16s", dir, digest);
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return;
+	fd = open(mark, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	journal_note(
+	    &run->journal,
+	    "note: if %s starts CI for branches, it runs there what the model wrote, with "
+	    "CI's secrets and network and without this jail: restrict CI for agent/*, or "
+	    "set publish.ref = refs/agent/* (said once a server)",
+	    host);
+}
+
 static int tell(struct run *run, bool before, struct error *err)
 {
 	struct json *receipt AUTO_JSON =
@@ -262,8 +291,10 @@ static int tell(struct run *run, bool before, struct error *err)
 	journal_done(&run->journal, "%s%s at %.12s on %s", run_branch(run),
 		     before || js_bool(receipt, "already", false) ? " was there already" : "",
 		     js_str(receipt, "commit", ""), js_str(receipt, "url", run->remote_url));
-	if (!before)
+	if (!before) {
 		show_server(run, js_str(receipt, "server", ""));
+		warn_of_ci(run);
+	}
 	return 0;
 }
 

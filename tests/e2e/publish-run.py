@@ -67,6 +67,8 @@ def story(t, place, what, repo, bare, options, env, secret):
     t.contains(body, f"Agent-Run: {number}", f"{what}: and the trailers")
     second = run("make it two")
     t.equal(second.status, 0, f"{what}: another run of the same issue moves its own branch", second.text)
+    warned = [text.count("starts CI for branches") for text in (again.err, second.err)]
+    t.equal(warned, [0, 0] if what == "local" else [1, 0], f"{what}: what CI may do with a branch is said once a server")
     t.ok(refs(place, bare) != pushed, f"{what}: to its own commit")
     theirs = place.git("commit-tree", "-m", "mine", "-p", "main", "main^{tree}", cwd=bare)
     place.git("update-ref", "refs/heads/agent/make-it-two", theirs, cwd=bare)
