@@ -54,7 +54,8 @@ int build_root(struct jail_run *run, struct rootfs *fs)
 	else if (run->separate && count != go.layer_count + go.home_count)
 		return step_fail(run, "the go lacks layers");
 	step_done(run);
-	if (rootfs_lay_out(run, fs, &go, run->separate ? layers : NULL) < 0)
+	if (rootfs_lay_out(run, fs, &go, run->separate ? layers : NULL) < 0 ||
+	    rootfs_place_proc(run, fs) < 0)
 		return -1;
 	return backend_of(&run->spec)->root(run, fs);
 }

@@ -76,6 +76,15 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
+static void close_fds(int *fds, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
 /* ---- where we are ---- */
 
 /*
@@ -285,13 +294,21 @@ static bool find_v1(struct jail_run *run, const char *groups, const char *mounts
 	return true;
 }
 
-int cgroup_make(struct jail_run *run)
+static bool is_v1(const char *groups)
+{
+	for (int i = 0; i < 2; i++) {
+		char *path AUTO_FREE = own_path(groups, controllers[i]);
+
+		if (!path)
+			return false;
+	}
+	return true;
+}
+
+static int make_v1(struct jail_run *run)
 {
 	struct jail_cgroup *group = &run->cgroup;
 
-	if (group->kind != CGROUP_V1)
-		return 0;
-	run->step = STEP_cgroup;
 	make_name(group);
 	for (int i = 0; i < 2; i++) {
 		group->dirs[i] = make_dir(group->parents[i], group->name);
@@ -303,6 +320,27 @@ int cgroup_make(struct jail_run *run)
 		return -1;
 	step_done(run);
 	return 0;
+}
+
+int cgroup_make(struct jail_run *run)
+{
+	struct strbuf groups AUTO_STRBUF = STRBUF_NONE, mounts AUTO_STRBUF = STRBUF_NONE;
+
+	run->step = STEP_cgroup;
+	if (run->cgroup.kind == CGROUP_V2)
+		return 0;
+	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0 ||
+	    read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
+		return step_fail(run, "/proc/self/cgroup");
+	if (find_v1(run, groups.data, mounts.data))
+		return make_v1(run);
+	close_fds(run->cgroup.parents, 2);
+	if (run->spec.limits.degraded_ok)
+		return 0;
+	errno = 0;
+	return step_fail(run, "no control group for memory and processes can be made: neither "
+			      "cgroup v2 is delegated to us, nor are the v1 memory and pids "
+			      "controllers writable");
 }
 
 /* ---- version 2 ---- */
@@ -382,42 +420,23 @@ static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
 
 /* ---- both ---- */
 
-static void close_fds(int *fds, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-		fds[i] = -1;
-	}
-}
-
 int cgroup_find(struct jail_run *run)
 {
-	struct jail_cgroup *group = &run->cgroup;
 	struct strbuf groups AUTO_STRBUF = STRBUF_NONE, mounts AUTO_STRBUF = STRBUF_NONE;
 	int result;
 
 	if (step_enter(run, STEP_cgroup) < 0)
 		return step_fail(run, "control group");
-	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0 ||
-	    read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
+	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0)
 		return step_fail(run, "/proc/self/cgroup");
+	if (is_v1(groups.data))
+		return 0; /* what version 1 has taken, version 2 does not have */
+	if (read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
+		return step_fail(run, "/proc/self/mountinfo");
 	result = open_v2(run, groups.data, mounts.data);
-	if (result < 0)
-		return -1;
-	if (result > 0) {
+	if (result > 0)
 		step_done(run);
-		return 0;
-	}
-	if (find_v1(run, groups.data, mounts.data))
-		return 0;
-	close_fds(group->parents, 2);
-	if (run->spec.limits.degraded_ok)
-		return 0;
-	errno = 0;
-	return step_fail(run, "no control group for memory and processes can be made: neither "
-			      "cgroup v2 is delegated to us, nor are the v1 memory and pids "
-			      "controllers writable");
+	return result < 0 ? -1 : 0;
 }
 
 void cgroup_sweep(const struct jail_run *run)
@@ -451,6 +470,15 @@ void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *p
 	}
 }
 
+static void close_all(struct jail_cgroup *group)
+{
+	close_fds(group->parents, 2);
+	close_fds(group->dirs, 2);
+	close_fds(group->attach, 2);
+	close_fds(&group->ctl, 1);
+	group->kind = CGROUP_NONE;
+}
+
 /* A group may stay busy for a moment after its last process was reaped. */
 static void remove_group(int parent, const char *name)
 {
@@ -459,6 +487,19 @@ static void remove_group(int parent, const char *name)
 			return;
 		usleep(5000);
 	}
+}
+
+void cgroup_close_empty(struct jail_run *run)
+{
+	struct jail_cgroup *group = &run->cgroup;
+	bool is_gone = group->kind == CGROUP_V1; /* v2: the helper is in it */
+
+	for (int i = 0; i < 2 && is_gone; i++)
+		is_gone = group->parents[i] >= 0 &&
+			  (unlinkat(group->parents[i], group->name, AT_REMOVEDIR) == 0 ||
+			   errno == ENOENT);
+	if (is_gone)
+		close_all(group);
 }
 
 void cgroup_close(struct jail_run *run)
@@ -472,11 +513,7 @@ void cgroup_close(struct jail_run *run)
 	for (int i = 0; i < 2; i++)
 		if (group->kind != CGROUP_NONE && group->parents[i] >= 0)
 			remove_group(group->parents[i], group->name);
-	close_fds(group->parents, 2);
-	close_fds(group->dirs, 2);
-	close_fds(group->attach, 2);
-	close_fds(&group->ctl, 1);
-	group->kind = CGROUP_NONE;
+	close_all(group);
 }
 
 const char *cgroup_text(const struct jail_run *run)

@@ -28,6 +28,8 @@ int cgroup_attach_self(const struct jail_run *run);
  * unknown). */
 void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *peak_bytes);
 
+/* Removes the group and closes, if it is empty already. */
+void cgroup_close_empty(struct jail_run *run);
 /* Removes the group, which must be empty, and closes. */
 void cgroup_close(struct jail_run *run);
 

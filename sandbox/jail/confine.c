@@ -32,6 +32,7 @@ static int write_at(int dir, const char *path, const char *text)
 
 int confine_ids(struct jail_run *run, int proc, int sys)
 {
+	int self AUTO_FD = -1;
 	char map[48];
 
 	/* of the network namespace, while we have rights over it */
@@ -40,12 +41,13 @@ int confine_ids(struct jail_run *run, int proc, int sys)
 	if (step_enter(run, STEP_ids) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
 	    unshare(CLONE_NEWUSER) < 0)
 		return step_fail(run, "unshare(CLONE_NEWUSER) for the payload");
+	self = openat(proc, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	snprintf(map, sizeof(map), "%d 0 1\n", JAIL_ID);
-	if (write_at(proc, "self/setgroups", "deny") < 0 ||
-	    write_at(proc, "self/uid_map", map) < 0 || write_at(proc, "self/gid_map", map) < 0)
+	if (self < 0 || write_at(self, "setgroups", "deny") < 0 ||
+	    write_at(self, "uid_map", map) < 0 || write_at(self, "gid_map", map) < 0)
 		return step_fail(run, "ids of the payload cannot be mapped");
 	/* Should the machine run out of memory, the payload goes first (EACCES: it would anyhow). */
-	if (write_at(proc, "self/oom_score_adj", "500") < 0 && errno != EACCES)
+	if (write_at(self, "oom_score_adj", "500") < 0 && errno != EACCES)
 		return step_fail(run, "oom_score_adj");
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return step_fail(run, "PR_SET_DUMPABLE");

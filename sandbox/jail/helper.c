@@ -216,6 +216,15 @@ static uint64_t count_leftover(void)
 	return count;
 }
 
+/* Whether the payload may have been killed from outside: so it is where that cannot be seen as yet. */
+static bool may_be_killed(pid_t payload)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)payload, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+	       !info.si_pid || info.si_code == CLD_KILLED;
+}
+
 /* Whether PID 1 is ending: its flags (proc_pid_stat(5), field 9) have PF_EXITING of linux/sched.h. */
 static bool idle_is_ending(void)
 {
@@ -271,7 +280,7 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 	 */
 	if (polled[0].revents & POLLIN) {
 		packet.leftover = count_leftover();
-		killed_us = idle_is_ending();
+		killed_us = may_be_killed(payload) && idle_is_ending();
 	}
 	kill(idle, SIGKILL);
 	take_end(payload, &packet);

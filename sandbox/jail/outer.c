@@ -206,10 +206,7 @@ static int set_up(struct outer *outer)
 	/* meanwhile the namespaces come to be */
 	if (cgroup_make(run) < 0 || (run->separate && tree_open_sources(run) < 0))
 		return -1;
-	if (parts_send(run) < 0)
-		return -1;
-	cgroup_sweep(run);
-	return 0;
+	return parts_send(run);
 }
 
 /* ---- events ---- */
@@ -342,6 +339,7 @@ static void on_payload(struct outer *outer)
 		memcpy(outer->work, packet.work, sizeof(outer->work));
 		if (packet.note[0])
 			memcpy(run->note, packet.note, sizeof(run->note));
+		cgroup_sweep(run); /* there is time now */
 	} else if (packet.message == MSG_NOT_RUN) {
 		outer->not_run = packet;
 	} else if (packet.message == MSG_FAILED) {
@@ -569,17 +567,21 @@ int outer_main(const char *fault)
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
 	fill_facts(&outer, &facts);
+	if (outer.ended)
+		cgroup_close_empty(&outer.run); /* while the rest ends */
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	jail_facts_format(&facts, &text);
 	if (!tear_down(&outer)) {
 		facts.outcome = JAIL_INTERNAL;
 		snprintf(facts.detail, sizeof(facts.detail),
 			 "processes of the jail cannot be killed");
+		strbuf_reset(&text);
+		jail_facts_format(&facts, &text);
 	}
 	cgroup_close(&outer.run);
 	release(&outer);
 	if (quiet)
 		return EXIT_DONE;
-	strbuf_init(&text, JAIL_SPEC_MAX);
-	jail_facts_format(&facts, &text);
 	if (fd_write_all(FD_FACTS, text.data, text.len) < 0)
 		return EXIT_FAILED;
 	return facts.outcome == JAIL_SETUP ? EXIT_ISOLATION : EXIT_DONE;

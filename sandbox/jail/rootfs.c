@@ -34,35 +34,36 @@ static int make_parents(int root, const char *path)
 	return 0;
 }
 
-static int make_point(int root, const char *path, bool is_file)
+/* The directory of a path, made if it is missing. A descriptor, -1 with errno. */
+static int open_parent(int root, const char *path)
 {
-	for (int tries = 0;; tries++) {
-		if ((is_file ? mknodat(root, path, S_IFREG | 0444, 0)
-			     : mkdirat(root, path, 0755)) == 0)
-			return 0;
-		if (errno != ENOENT || tries || make_parents(root, path) < 0)
-			return -1;
-	}
+	const char *slash = strrchr(path, '/');
+	char *dir AUTO_FREE = slash ? mem_strndup(path, (size_t)(slash - path)) : NULL;
+	int fd;
+
+	if (!dir)
+		return fcntl(root, F_DUPFD_CLOEXEC, 3);
+	fd = fd_open_beneath(root, dir, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0 && errno == ENOENT && make_parents(root, path) == 0)
+		fd = fd_open_beneath(root, dir, O_PATH | O_DIRECTORY, 0);
+	return fd;
 }
 
 /* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
- * tree. */
+ * tree. A link at its place is not followed. */
 static int place(int root, int tree_fd, const char *path, bool is_file)
 {
-	int tree AUTO_FD = tree_fd, target AUTO_FD = -1;
+	int tree AUTO_FD = tree_fd, parent AUTO_FD = -1;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
 	if (tree < 0)
 		return -1;
-	target = fd_open_beneath(root, path, O_PATH, 0);
-	if (target < 0 && errno == ENOENT) {
-		if (make_point(root, path, is_file) < 0)
-			return -1;
-		target = fd_open_beneath(root, path, O_PATH, 0);
-	}
-	if (target < 0)
+	parent = open_parent(root, path);
+	if (parent < 0 || ((is_file ? mknodat(parent, name, S_IFREG | 0444, 0)
+				    : mkdirat(parent, name, 0755)) < 0 &&
+			   errno != EEXIST))
 		return -1;
-	return move_mount(tree, "", target, "",
-			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	return move_mount(tree, "", parent, name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 /* The same for a name that is ours and new, in a directory that is ours: nothing to look out
@@ -312,7 +313,7 @@ static int mask_proc(int root)
 	return unlinkat(root, "run/.hidden", 0);
 }
 
-static int place_proc(struct jail_run *run, struct rootfs *fs)
+int rootfs_place_proc(struct jail_run *run, struct rootfs *fs)
 {
 	int tree;
 
@@ -375,8 +376,7 @@ int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
 {
 	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = -1;
 	if (open_stores(run, fs) < 0 || prepare_staging(run, fs) < 0 ||
-	    prepare_root(run, fs) < 0 || prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0 ||
-	    place_proc(run, fs) < 0)
+	    prepare_root(run, fs) < 0 || prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0)
 		return -1;
 	return place_scratch(run, fs);
 }

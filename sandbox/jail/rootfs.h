@@ -38,6 +38,10 @@ int rootfs_fill(struct jail_run *run, struct rootfs *fs);
 int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
 		   int *layers);
 
+/* Waits for PID 1's proc and mounts it, with its masks. After the rest, so that PID 1 may take its
+ * time. 0 or -1. */
+int rootfs_place_proc(struct jail_run *run, struct rootfs *fs);
+
 /* Makes the new root the root, read-only. The old one lies on top of it until rootfs_let_go, out of
  * reach of any path but ".". 0 or -1. */
 int rootfs_pivot(struct jail_run *run, struct rootfs *fs);
