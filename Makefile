@@ -67,7 +67,8 @@ SRC_fetch    := $(wildcard pipeline/fetch/*.c)
 SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
 SRC_patterns := gitops/glob.c gitops/policy_defaults.c
-SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail_manifest.c
+SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail_manifest.c \
+		    sandbox/jail_applied.c sandbox/jail_answers.c
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
@@ -90,9 +91,10 @@ $(B)/obj/%.o: %.c | $(B)/gen/filters.h $(B)/gen/jail_filter.h
 
 # seccomp filters are compiled at build time by libseccomp into constant arrays: no program links it.
 $(B)/gen/filters.h: sandbox/filter_self.h
-$(B)/gen/%.h: sandbox/gen_%.c
+GEN_OURS := pipeline/base/sha256.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c
+$(B)/gen/%.h: sandbox/gen_%.c $(GEN_OURS)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O1 -I. -D_GNU_SOURCE $(WARN) $(WERROR) $< -o $(B)/gen/gen_$* -lseccomp
+	$(CC) -std=gnu11 -O1 -I. -D_GNU_SOURCE $(WARN) $(WERROR) $< $(GEN_OURS) -o $(B)/gen/gen_$* -lseccomp
 	$(B)/gen/gen_$* > $@.part && mv $@.part $@
 # not intermediate: make would delete them at the end and build what includes them again
 .SECONDARY: $(B)/gen/filters.h $(B)/gen/jail_filter.h

@@ -311,6 +311,38 @@ const char *stage_secret_text(enum secret_id secret)
 	return "?";
 }
 
+const char *stage_fd_text(int number)
+{
+	static const char *const names[FD_LAST + 1] = {[0] = "null",
+						       [1] = "null",
+						       [2] = "last words",
+						       [FD_CONTROL] = "control",
+						       [FD_JOB] = "job",
+						       [FD_OUT] = "out",
+						       [FD_SECRET] = "secret",
+						       [FD_NET] = "net",
+						       [FD_ISSUE] = "issue",
+						       [FD_CHANGES] = "changes",
+						       [FD_TALK] = "talk",
+						       [FD_TREE] = "tree",
+						       [FD_PATCH] = "patch",
+						       [FD_LOG] = "log",
+						       [FD_VERDICT] = "verdict",
+						       [FD_FACTS] = "facts",
+						       [FD_SPEC] = "spec",
+						       [FD_GO] = "go",
+						       [FD_STDIN] = "stdin",
+						       [FD_STDOUT] = "stdout",
+						       [FD_STDERR] = "stderr",
+						       [FD_REMOTE] = "remote",
+						       [FD_EGRESS] = "egress",
+						       [FD_REPLAY] = "replay",
+						       [FD_FACTS2] = "facts 2",
+						       [FD_SPEC2] = "spec 2"};
+
+	return number >= 0 && number <= FD_LAST && names[number] ? names[number] : "?";
+}
+
 static void print_row(struct strbuf *out, const struct stage_row *row)
 {
 	strbuf_addf(out, "| `%s` | %s | %s", row->name, row->does, stage_net_text(row->net));

@@ -102,6 +102,7 @@ enum stage_id stage_id_of(const struct stage_row *row);
 
 const char *stage_net_text(enum stage_net net);
 const char *stage_secret_text(enum secret_id secret);
+const char *stage_fd_text(int number); /* of enum stage_fd; "?" for others */
 
 /* The README's table (Markdown), appended to out. */
 struct strbuf;

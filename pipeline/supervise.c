@@ -60,6 +60,29 @@ static void begin(struct supervisor *sup, struct supervised *sv, unsigned wall_s
 		fcntl(sv->child.stderr_fd, F_SETFL, O_NONBLOCK);
 }
 
+/* For agent audit: what the row really got beside what the table gives to all of its kind. */
+static void tell_start(struct supervisor *sup, const struct supervised *sv,
+		       const struct json *job, const struct spawn_fd *fds, size_t fd_count)
+{
+	struct json *fields = js_object_new(), *numbers = js_array_new();
+	const struct json *paths = js_get(job, "paths");
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		js_push_str(numbers, stage_fd_text(fd));
+	if (sv->child.control >= 0)
+		js_push_str(numbers, stage_fd_text(FD_CONTROL));
+	if (job)
+		js_push_str(numbers, stage_fd_text(FD_JOB));
+	for (size_t i = 0; i < fd_count; i++)
+		js_push_str(numbers, stage_fd_text(fds[i].number));
+	js_set_str(fields, "row", sv->name);
+	js_set_int(fields, "pid", sv->child.pid);
+	js_set(fields, "descriptors", numbers);
+	js_set(fields, "paths", paths ? js_copy(paths) : js_object_new());
+	js_set_int(fields, "wall_s", sv->wall_s);
+	journal_event(sup->journal, "started", fields);
+}
+
 int supervise_start(struct supervisor *sup, struct supervised *sv, enum stage_id id,
 		    const struct json *job, const struct spawn_fd *fds, size_t fd_count,
 		    unsigned wall_s, supervise_event_fn *on_event, void *arg, struct error *err)
@@ -85,6 +108,7 @@ int supervise_start(struct supervisor *sup, struct supervised *sv, enum stage_id
 		return err->kind;
 	}
 	begin(sup, sv, wall_s ? wall_s : sv->row->wall_s);
+	tell_start(sup, sv, job, fds, fd_count);
 	return 0;
 }
 

@@ -24,6 +24,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "pipeline/base/sha256.h"
+
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -153,6 +155,10 @@ static const char *const no_permission[] = {"mount",
 static struct sock_filter code[1024];
 static unsigned code_len;
 
+/* For `agent audit`: on what the answer to a call depends, NULL: on its number alone. */
+#define TABLE_SIZE 1024
+static const char *conditions[TABLE_SIZE];
+
 static void emit(uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
 {
 	if (code_len == sizeof(code) / sizeof(code[0]))
@@ -253,12 +259,18 @@ static void check_arguments(void)
 				    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 	unsigned block;
 
+	conditions[SYS_clone] = "no new namespace (else EPERM)";
 	refuse_flags(SYS_clone, namespaces);
+	conditions[SYS_unshare] = "no new namespace (else EPERM)";
 	refuse_flags(SYS_unshare,
 		     namespaces | 0x80 /* CLONE_NEWTIME; of clone(2) that is the signal */);
+	conditions[SYS_socket] = conditions[SYS_socketpair] =
+	    "AF_UNIX; AF_INET and AF_INET6 with TCP, UDP, ICMP; AF_NETLINK with NETLINK_ROUTE "
+	    "(else EAFNOSUPPORT, EPROTONOSUPPORT)";
 	check_families(SYS_socket);
 	check_families(SYS_socketpair);
 
+	conditions[SYS_ioctl] = "not TIOCSTI, TIOCLINUX, TIOCCONS (else EPERM)";
 	block = open_block(SYS_ioctl);
 	load_arg(1);
 	refuse_equal(TIOCSTI, EPERM);
@@ -267,6 +279,8 @@ static void check_arguments(void)
 	ret(SECCOMP_RET_ALLOW);
 	close_block(block);
 
+	conditions[SYS_personality] =
+	    "PER_LINUX, PER_LINUX32, UNAME26, ADDR_NO_RANDOMIZE, or to ask (else EPERM)";
 	block = open_block(SYS_personality);
 	load_arg(0);
 	allow_equal(0xffffffff); /* asks only */
@@ -278,6 +292,7 @@ static void check_arguments(void)
 	ret(error_of(EPERM));
 	close_block(block);
 
+	conditions[SYS_prlimit64] = "one's own limits (else EPERM)";
 	block = open_block(SYS_prlimit64);
 	load_arg(0);
 	allow_equal(0);
@@ -296,8 +311,6 @@ static void check_architecture(void)
 }
 
 /* ---- the table: an answer a number ---- */
-
-#define TABLE_SIZE 1024
 
 static uint32_t answers[TABLE_SIZE];
 
@@ -343,6 +356,15 @@ static void search(unsigned from, unsigned to)
 	search(middle, to);
 }
 
+/* SHA-256 of the program's bytes as the kernel takes them. */
+static void print_digest(const char *name)
+{
+	char hex[65];
+
+	sha256_hex(code, code_len * sizeof(code[0]), hex);
+	printf("#define %s_digest \"%s\"\n", name, hex);
+}
+
 static void print(const char *name)
 {
 	printf("static const struct sock_filter %s[] = {\n", name);
@@ -350,7 +372,35 @@ static void print(const char *name)
 		printf("    {0x%02x, %u, %u, 0x%08x},\n", code[i].code, code[i].jt, code[i].jf,
 		       code[i].k);
 	printf("};\n");
+	print_digest(name);
 	code_len = 0;
+}
+
+/* A call's name; NULL for a number that is none. The caller frees. */
+static char *name_of(int number)
+{
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+		if ((int)newer[i].number == number)
+			return strdup(newer[i].name);
+	return seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
+}
+
+/* The same answers as a table, for those who tell what the filter does. */
+static void print_answers(void)
+{
+	printf("#ifdef JAIL_FILTER_TABLE\n"
+	       "static const struct jail_answer jail_payload_answers[] = {\n");
+	for (int i = 0; i < TABLE_SIZE; i++) {
+		char *name = name_of(i);
+
+		if (name && conditions[i])
+			printf("    {\"%s\", %d, 0x%08x, \"%s\"},\n", name, i, answers[i],
+			       conditions[i]);
+		else if (name)
+			printf("    {\"%s\", %d, 0x%08x, NULL},\n", name, i, answers[i]);
+		free(name);
+	}
+	printf("};\n#endif\n");
 }
 
 static void make_payload_filter(void)
@@ -368,6 +418,7 @@ static void make_payload_filter(void)
 	check_arguments();
 	search(0, TABLE_SIZE);
 	print("jail_payload_filter");
+	print_answers();
 }
 
 /* PID 1 reads its pipe to the end and exits. */

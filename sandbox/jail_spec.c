@@ -164,7 +164,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 11
+#define FIELD_COUNT 12
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -181,6 +181,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"egress", NULL, &spec->egress, true},
 	    {"work_rw", NULL, &spec->work_rw, true},
 	    {"copy_layers", NULL, &spec->copy_layers, true},
+	    {"audit", NULL, &spec->audit, true},
 	};
 
 	memcpy(fields, all, sizeof(all));

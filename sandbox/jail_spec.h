@@ -75,6 +75,7 @@ struct jail_spec {
 	bool work_rw;	  /* warm only: the work tree is the directory work_dir itself, writable
 			     (idmapped) */
 	bool copy_layers; /* no overlay: copy the layers into the scratch tmpfs */
+	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */
 };
 
 void jail_spec_init(struct jail_spec *spec);

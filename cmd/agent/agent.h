@@ -53,7 +53,7 @@ struct options {
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days;
-	bool json, dry_run, no_status, dirty, input, help;
+	bool json, dry_run, no_status, dirty, input, help, for_config;
 };
 
 /* Options are everywhere before "--". 0 or ERROR_USAGE. */
@@ -69,6 +69,7 @@ int cmd_resume(struct options *options, struct error *err);
 int cmd_publish(struct options *options, struct error *err);
 int cmd_show(struct options *options, struct error *err);
 int cmd_jail(struct options *options, struct error *err);
+int cmd_audit(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
@@ -170,6 +171,10 @@ int step_open_credential(const struct run *run, const char *kind, int *fd, struc
 /* Opens a regular file for reading, without ever waiting for a writer (a FIFO is EINVAL). -1 with errno. */
 int open_plain(const char *path);
 
+/* Starts a jail as the tests of the base commit would get it, for what it is given (jail.c).
+ * *audit: new, NULL when the backend tells nothing. 0 or an error kind. */
+int jail_audit(const struct options *options, struct json **audit, struct error *err);
+
 /* ---- jails (jailplan.c) ---- */
 
 /* The spec of a test jail: manifest, environment, limits, command words (NULL: command from the
@@ -180,18 +185,21 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 /* The configured limits of a jail. */
 struct jail_limits;
 void jailplan_limits(const struct config *config, struct jail_limits *limits);
-/* Runs argv (NULL: true) in a jail with an empty work tree, its output dropped; fills facts. 0
- * or an error kind. */
+/* Runs argv (NULL: true) in a jail with an empty work tree, its output dropped; fills facts.
+ * audit: as above. 0 or an error kind. */
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
 		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
-		 struct error *err);
+		 struct json **audit, struct error *err);
 /* As a sealed memfd for FD_SPEC. -1 with err. */
 int jailplan_memfd(const struct jail_spec *spec, struct error *err);
-/* Reads the facts from the pipe (the write end is closed here by now). 0 or an error kind: a
- * jail that sent none is ERROR_FAILED. sup: serves the other children meanwhile; NULL: nobody
- * else is waited for. */
+/* A stream for the facts, [0] to read, [1] for agent-jail: a socket pair, which holds all that
+ * is sent until somebody reads, even where a user's pipes are cut to a page. 0 or an error kind. */
+int jailplan_stream(int fds[2], struct error *err);
+/* Reads the facts from it (the write end is closed here by now). 0 or an error kind: a jail that
+ * sent none is ERROR_FAILED. sup: serves the other children meanwhile; NULL: nobody else is waited
+ * for. audit: what was applied, new (pipeline/audit.h; NULL when nothing was told); may be NULL. */
 int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts,
-			struct error *err);
+			struct json **audit, struct error *err);
 /* ERROR_ISOLATION for a set-up error, ERROR_FAILED for an internal one, ERROR_USAGE for a
  * command that is not there, else 0. */
 int jailplan_judge(const struct jail_facts *facts, const char *command, struct error *err);

@@ -158,7 +158,8 @@ static void sweep_groups(const struct options *options, const char *state)
 	journal_init(&journal, false);
 	journal.quiet = true;
 	if (supervise_init(&sup, &journal, &ignored) == 0)
-		jailplan_try(&sup, options->config, state, FETCH_NONE, NULL, &facts, &ignored);
+		jailplan_try(&sup, options->config, state, FETCH_NONE, NULL, &facts, NULL,
+			     &ignored);
 	supervise_release(&sup);
 	journal_release(&journal);
 }

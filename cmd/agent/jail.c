@@ -325,8 +325,9 @@ static int finish(struct run *run, const struct options *options,
 	return err->kind;
 }
 
+/* audit: only what the jail was given is wanted, not how its command ended; NULL: the latter. */
 static int run_jail(struct run *run, struct options *options, const char *tree_name,
-		    struct error *err)
+		    struct json **audit, struct error *err)
 {
 	struct console console = CONSOLE_NONE;
 	struct supervised stage = {0};
@@ -341,14 +342,15 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	jail_spec_init(&spec);
 	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv,
 			       &spec, err);
+	spec.audit = audit != NULL;
 	if (options->dirty)
 		spec.work_dir =
 		    mem_strdup(run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir);
 	if (result == 0 && (spec_fd = jailplan_memfd(&spec, err)) < 0)
 		result = err->kind;
 	jail_spec_release(&spec);
-	if (result == 0 && pipe2(pipe_fds, O_CLOEXEC) < 0)
-		result = error_errno(err, ERROR_FAILED, errno, "pipe");
+	if (result == 0)
+		result = jailplan_stream(pipe_fds, err);
 	if (result == 0)
 		result = console_open(&console, options, err);
 	if (result == 0)
@@ -364,7 +366,7 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 		struct error stage_err = {0};
 		int ended = supervise_wait(&run->sup, &stage, &stage_err);
 
-		result = jailplan_read_facts(&run->sup, pipe_fds[0], &facts, err);
+		result = jailplan_read_facts(&run->sup, pipe_fds[0], &facts, audit, err);
 		if (result != 0 && ended != 0) {
 			*err = stage_err;
 			result = ended;
@@ -373,6 +375,8 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	console_close(&console);
 	supervise_end(&run->sup, &stage);
 	fd_close_ptr(&pipe_fds[0]);
+	if (result == 0 && audit)
+		return jailplan_judge(&facts, options->argv[0], err);
 	return result ? result : finish(run, options, &facts, err);
 }
 
@@ -428,7 +432,7 @@ static int open_run(struct run *run, const struct options *options, char **tree_
 	return 0;
 }
 
-int cmd_jail(struct options *options, struct error *err)
+static int enter(struct options *options, struct json **audit, struct error *err)
 {
 	struct run run = {.key_fd = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
@@ -438,10 +442,6 @@ int cmd_jail(struct options *options, struct error *err)
 	struct error ignored = {0};
 	int result;
 
-	if (!options->argv || !options->argv[0] || options->word_count) {
-		error_set(err, ERROR_USAGE, "agent jail needs a command behind --");
-		return error_next(err, "agent jail -- make check");
-	}
 	result = options->run ? open_run(&run, options, &tree_name, err)
 			      : begin_temporary(&run, options, err);
 	if (result == 0)
@@ -455,10 +455,30 @@ int cmd_jail(struct options *options, struct error *err)
 	if (result == 0 && !options->dirty)
 		result = step_fetch(&run, true, err);
 	if (result == 0)
-		result = run_jail(&run, options, tree_name, err);
+		result = run_jail(&run, options, tree_name, audit, err);
 	supervise_release(&run.sup);
 	if (!options->run && run.dir.path)
 		rundir_remove(&run.dir, &ignored);
 	run_release(&run);
 	return result;
+}
+
+int cmd_jail(struct options *options, struct error *err)
+{
+	if (!options->argv || !options->argv[0] || options->word_count) {
+		error_set(err, ERROR_USAGE, "agent jail needs a command behind --");
+		return error_next(err, "agent jail -- make check");
+	}
+	return enter(options, NULL, err);
+}
+
+int jail_audit(const struct options *options, struct json **audit, struct error *err)
+{
+	char nothing[] = "true";
+	char *argv[] = {nothing, NULL};
+	struct options copy = *options;
+
+	copy.argv = argv;
+	copy.json = true; /* no terminal: what tests get */
+	return enter(&copy, audit, err);
 }

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pipeline/audit.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
@@ -18,6 +19,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail_applied.h"
 #include "sandbox/jail_manifest.h"
 #include "sandbox/jail_spec.h"
 
@@ -180,13 +182,41 @@ int jailplan_memfd(const struct jail_spec *spec, struct error *err)
 	return fd;
 }
 
+int jailplan_stream(int fds[2], struct error *err)
+{
+	const int size = 2 * JAIL_APPLIED_MAX;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "socketpair");
+	setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &size,
+		   sizeof(size)); /* the system's own is more */
+	return 0;
+}
+
+/* Applied records, then the facts. */
+static int take_facts(const struct strbuf *text, struct jail_facts *facts, struct json **audit,
+		      struct error *err)
+{
+	size_t size = jail_applied_size(text->data, text->len);
+
+	if (jail_facts_parse(text->data + size, text->len - size, facts, err)) {
+		err->kind = ERROR_FAILED;
+		return error_wrap(err, "exit facts of agent-jail");
+	}
+	if (audit && size && !(*audit = audit_parse(text->data, size, err)))
+		return err->kind;
+	return 0;
+}
+
 int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts,
-			struct error *err)
+			struct json **audit, struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	long long until = fd_now_ms() + FACTS_MS;
 
-	strbuf_init(&text, 65536);
+	strbuf_init(&text, 65536 + 2 * JAIL_APPLIED_MAX);
+	if (audit)
+		*audit = NULL;
 	for (;;) {
 		char chunk[4096];
 		ssize_t n;
@@ -212,11 +242,7 @@ int jailplan_read_facts(struct supervisor *sup, int fd, struct jail_facts *facts
 		return error_next(
 		    err, "it was killed from outside, or is a defect: try agent resume");
 	}
-	if (jail_facts_parse(text.data, text.len, facts, err)) {
-		err->kind = ERROR_FAILED;
-		return error_wrap(err, "exit facts of agent-jail");
-	}
-	return 0;
+	return take_facts(&text, facts, audit, err);
 }
 
 /* Writes an empty go and keeps the socket open: agent-jail ends with whoever started it. */
@@ -236,7 +262,7 @@ static int empty_go(int go[2], struct error *err)
 }
 
 static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
-		    struct jail_facts *facts, struct error *err)
+		    struct jail_facts *facts, struct json **audit, struct error *err)
 {
 	int spec_fd AUTO_FD = jailplan_memfd(spec, err);
 	int null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -245,9 +271,9 @@ static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
 
 	if (spec_fd < 0 || empty_go(go, err))
 		return err->kind;
-	if (null_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0) {
-		result = error_errno(err, ERROR_FAILED, errno, "pipe");
-	} else {
+	if (null_fd < 0) {
+		result = error_errno(err, ERROR_FAILED, errno, "/dev/null");
+	} else if ((result = jailplan_stream(pipe_fds, err)) == 0) {
 		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd},
 					 {FD_GO, go[1]},	  {FD_STDIN, null_fd},
 					 {FD_STDOUT, null_fd},	  {FD_STDERR, null_fd}};
@@ -258,7 +284,7 @@ static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
 	fd_close_ptr(&pipe_fds[1]);
 	fd_close_ptr(&go[1]);
 	if (result == 0)
-		result = jailplan_read_facts(sup, pipe_fds[0], facts, err);
+		result = jailplan_read_facts(sup, pipe_fds[0], facts, audit, err);
 	fd_close_ptr(&go[0]);
 	fd_close_ptr(&pipe_fds[0]);
 	supervise_end(sup, &jail);
@@ -267,7 +293,7 @@ static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
 
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
 		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
-		 struct error *err)
+		 struct json **audit, struct error *err)
 {
 	char nothing[] = "true";
 	char *const just_true[] = {nothing, NULL};
@@ -278,13 +304,14 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	result =
 	    jailplan_test(config, state, NULL, recipe, argv ? argv : just_true, &spec, err);
 	spec.limits.wall_ms = TRY_MS;
+	spec.audit = audit != NULL;
 	/* what a shell needs, however narrow the tests' own limits are */
 	if (spec.limits.processes < TRY_PROCESSES)
 		spec.limits.processes = TRY_PROCESSES;
 	if (spec.limits.inodes < TRY_INODES)
 		spec.limits.inodes = TRY_INODES;
 	if (result == 0)
-		result = try_spec(sup, &spec, facts, err);
+		result = try_spec(sup, &spec, facts, audit, err);
 	jail_spec_release(&spec);
 	return result;
 }

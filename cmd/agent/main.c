@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|gc|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -87,6 +87,16 @@ static const struct option_spec jail_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec audit_options[] = {
+    {"--config", NULL, NULL, "of a jail as it would be now, by starting one"},
+    {"--round", "N", NULL, "of this round (default: the last that was tested)"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL, "print it as JSON"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
     {"--dry-run", NULL, NULL, "only say what would be removed"},
@@ -103,6 +113,8 @@ static const struct command commands[] = {
      cmd_show, false},
     {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options,
      cmd_jail, true},
+    {"audit", "[options] [RUN]", "list all that crossed the boundaries of a run", audit_options,
+     cmd_audit, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help,
      false},

@@ -31,11 +31,19 @@ struct warm {
 	int facts[2];		/* read ends: warm, verify */
 };
 
+/* What the jail was given, for agent audit. */
+static int keep_audit(struct run *run, const char *name, const struct json *audit,
+		      struct error *err)
+{
+	return audit ? rundir_write(&run->dir, name, audit, err) : 0;
+}
+
 /* agent-fetch asks after each jail what the facts said: they come to us, not to it. */
 static struct json *on_fetch_event(void *arg, const char *event, struct json *fields)
 {
 	struct warm *warm = arg;
 	struct jail_facts facts = {0};
+	struct json *audit AUTO_JSON = NULL;
 	struct error err = {0};
 	struct json *answer;
 	char text[512] = "";
@@ -45,7 +53,9 @@ static struct json *on_fetch_event(void *arg, const char *event, struct json *fi
 	(void)fields;
 	if (!verify && strcmp(event, "warmed") != 0)
 		return NULL;
-	if (*fd < 0 || jailplan_read_facts(NULL, *fd, &facts, &err) != 0)
+	if (*fd < 0 || jailplan_read_facts(NULL, *fd, &facts, &audit, &err) != 0 ||
+	    keep_audit(warm->run, verify ? "fetch/audit-verify.json" : "fetch/audit-warm.json",
+		       audit, &err) != 0)
 		snprintf(text, sizeof(text), "%.500s", err.message);
 	else if (facts.outcome != JAIL_EXITED || facts.value != 0)
 		jailplan_describe(&facts, text, sizeof(text));
@@ -119,8 +129,8 @@ static int facts_pipe(int *read_end, int *write_end, struct error *err)
 {
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "pipe");
+	if (jailplan_stream(fds, err))
+		return err->kind;
 	*read_end = fds[0];
 	*write_end = fds[1];
 	return 0;

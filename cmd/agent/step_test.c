@@ -78,11 +78,12 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 	files->log = files->out < 0 ? -1 : rundir_part(&run->dir, log, err);
 	if (files->log < 0)
 		return err->kind;
-	if (pipe2(files->facts, O_CLOEXEC) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "pipe");
+	if (jailplan_stream(files->facts, err))
+		return err->kind;
 	jail_spec_init(&spec);
 	result =
 	    jailplan_test(run->config, run->dir.state, scratch, run->recipe, NULL, &spec, err);
+	spec.audit = true;
 	if (result == 0)
 		files->spec = jailplan_memfd(&spec, err);
 	jail_spec_release(&spec);
@@ -90,7 +91,7 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 }
 
 static int run_test(struct run *run, const struct json *job, struct test_files *files,
-		    struct jail_facts *facts, struct error *err)
+		    struct jail_facts *facts, struct json **audit, struct error *err)
 {
 	struct supervised stage = {0};
 	struct spawn_fd fds[] = {{FD_TREE, files->tree},
@@ -113,12 +114,13 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 	if (result != 0) {
 		struct error ignored = {0};
 
-		if (jailplan_read_facts(&run->sup, files->facts[0], facts, &ignored) == 0 &&
+		if (jailplan_read_facts(&run->sup, files->facts[0], facts, NULL, &ignored) ==
+			0 &&
 		    facts->outcome == JAIL_SETUP)
 			return jailplan_judge(facts, "", err);
 		return result;
 	}
-	return jailplan_read_facts(&run->sup, files->facts[0], facts, err);
+	return jailplan_read_facts(&run->sup, files->facts[0], facts, audit, err);
 }
 
 static int keep_verdict(struct run *run, int round, const char *tree,
@@ -174,10 +176,12 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 {
 	char *verdict_name AUTO_FREE = round_file(round, "verdict.json");
 	char *tree_name AUTO_FREE = round_file(round, "tree.json"),
-			*scratch_name AUTO_FREE = NULL;
+			*scratch_name AUTO_FREE = NULL,
+			*audit_name AUTO_FREE = round_file(round, "audit.json");
 	char *scratch AUTO_FREE = NULL,
 		      *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
-	struct json *verdict AUTO_JSON = NULL, *tree AUTO_JSON = NULL, *job AUTO_JSON = NULL;
+	struct json *verdict AUTO_JSON = NULL, *tree AUTO_JSON = NULL, *job AUTO_JSON = NULL,
+			     *audit AUTO_JSON = NULL;
 	struct test_files files = {-1, -1, -1, -1, {-1, -1}};
 	struct jail_facts facts = {0};
 	char text[512];
@@ -197,10 +201,12 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 	job = test_job(run, scratch, objects, js_str(tree, "tree", ""));
 	result = open_files(run, round, scratch, &files, err);
 	if (result == 0)
-		result = run_test(run, job, &files, &facts, err);
+		result = run_test(run, job, &files, &facts, &audit, err);
 	close_files(&files);
 	if (result == 0)
 		result = jailplan_judge(&facts, config_get(run->config, "test.command"), err);
+	if (result == 0 && audit)
+		result = rundir_write(&run->dir, audit_name, audit, err);
 	if (result == 0)
 		result = keep_verdict(run, round, js_str(tree, "tree", ""), &facts, green, err);
 	if (result)

@@ -146,7 +146,7 @@ int step_preflight(struct run *run, struct error *err)
 	if (command_in_tree(run->config))
 		argv[2] = check;
 	result = jailplan_try(&run->sup, run->config, run->dir.state, run->recipe, argv, &facts,
-			      err);
+			      NULL, err);
 	if (result == 0)
 		result = jailplan_judge(&facts, "/bin/sh", err);
 	if (result == 0 && facts.outcome == JAIL_EXITED && facts.value == 2) {

@@ -127,6 +127,7 @@ static int make_jail(const struct draft *draft, struct jail_spec *spec, struct e
 		if (jail_manifest_add_path(spec, path, err))
 			return err->kind;
 	set_limits(draft, spec);
+	spec->audit = true;
 	spec->cwd = mem_strdup(JAIL_WORK);
 	spec->store = mem_strdup(store);
 	draft_env_pairs(spec, env_quiet, ARRAY_LEN(env_quiet));

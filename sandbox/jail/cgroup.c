@@ -14,6 +14,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "sandbox/jail/applied.h"
 #include "sandbox/jail/run.h"
 
 #define PREFIX "agent-"
@@ -467,6 +468,31 @@ void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *p
 	} else if (group->kind == CGROUP_V2) {
 		*oom_count = keyed_number(group->dirs[1], "memory.events", "oom_kill");
 		*peak_bytes = keyed_number(group->dirs[1], "memory.peak", "");
+	}
+}
+
+void cgroup_apply_records(struct jail_run *run)
+{
+	static const struct {
+		enum cgroup_kind kind;
+		int dir;
+		const char *file;
+	} files[] = {{CGROUP_V1, 0, "memory.limit_in_bytes"},
+		     {CGROUP_V1, 0, "memory.memsw.limit_in_bytes"},
+		     {CGROUP_V1, 1, "pids.max"},
+		     {CGROUP_V2, 1, "memory.max"},
+		     {CGROUP_V2, 1, "memory.swap.max"},
+		     {CGROUP_V2, 1, "pids.max"},
+		     {CGROUP_V2, 1, "cpu.max"},
+		     {CGROUP_V2, 1, "cgroup.max.descendants"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+		if (files[i].kind == run->cgroup.kind &&
+		    read_small(run->cgroup.dirs[files[i].dir], files[i].file, &text) == 0)
+			applied_add(run, "cgroup %s %.*s", files[i].file,
+				    (int)strcspn(text.data, "\n"), text.data);
 	}
 }
 

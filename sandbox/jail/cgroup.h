@@ -28,8 +28,12 @@ int cgroup_attach_self(const struct jail_run *run);
  * unknown). */
 void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *peak_bytes);
 
+/* Outer: what the group's limits read as now, as applied records. */
+void cgroup_apply_records(struct jail_run *run);
+
 /* Removes the group and closes, if it is empty already. */
 void cgroup_close_empty(struct jail_run *run);
+
 /* Removes the group, which must be empty, and closes. */
 void cgroup_close(struct jail_run *run);
 

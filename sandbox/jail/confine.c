@@ -17,6 +17,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/applied.h"
 #include "sandbox/jail/run.h"
 
 #include "jail_filter.h"
@@ -181,14 +182,15 @@ struct __attribute__((packed)) path_beneath_attr {
 
 #define RULE_PATH_BENEATH 1
 
-static int allow_path(int ruleset, const char *path, uint64_t rights)
+static int allow_path(struct jail_run *run, int ruleset, const char *path, uint64_t rights)
 {
 	int fd AUTO_FD = open(path, O_PATH | O_CLOEXEC);
 	struct path_beneath_attr attr = {rights, fd};
 
-	if (fd < 0)
+	if (fd < 0 || syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0)
 		return -1;
-	return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0);
+	applied_add(run, "landlock rule %llx %s", (unsigned long long)rights, path);
+	return 0;
 }
 
 static int add_rules(struct jail_run *run, int ruleset, uint64_t handled)
@@ -212,11 +214,11 @@ static int add_rules(struct jail_run *run, int ruleset, uint64_t handled)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
-		if (allow_path(ruleset, rules[i].path, rules[i].rights) < 0)
+		if (allow_path(run, ruleset, rules[i].path, rules[i].rights) < 0)
 			return step_fail(run, "Landlock: %s", rules[i].path);
 	for (size_t i = 0; i < run->spec.mount_count; i++)
 		if (run->spec.mounts[i].how == JAIL_BIND_RW && !run->sources[i].is_file &&
-		    allow_path(ruleset, run->spec.mounts[i].target, full) < 0)
+		    allow_path(run, ruleset, run->spec.mounts[i].target, full) < 0)
 			return step_fail(run, "Landlock: %s", run->spec.mounts[i].target);
 	return 0;
 }
@@ -245,6 +247,10 @@ int confine_landlock(struct jail_run *run)
 		return -1;
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return step_fail(run, "Landlock");
+	applied_add(run, "landlock abi %ld", abi);
+	applied_add(run, "landlock fs %llx", (unsigned long long)attr.handled_fs);
+	applied_add(run, "landlock net %llx", (unsigned long long)attr.handled_net);
+	applied_add(run, "landlock scoped %llx", (unsigned long long)attr.scoped);
 	step_done(run);
 	return 0;
 }
@@ -268,6 +274,7 @@ int confine_seccomp(struct jail_run *run)
 	if (step_enter(run, STEP_seccomp) < 0 ||
 	    load_filter(jail_payload_filter, ARRAY_LEN(jail_payload_filter)) < 0)
 		return step_fail(run, "the seccomp filter cannot be installed");
+	applied_add(run, "seccomp %s", jail_payload_filter_digest);
 	step_done(run);
 	return 0;
 }

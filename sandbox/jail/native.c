@@ -14,6 +14,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/rootfs.h"
@@ -80,7 +81,6 @@ static void become(struct jail_run *run, const struct rootfs *fs)
 	char *no_env[] = {NULL};
 
 	prctl(PR_SET_PDEATHSIG, 0);
-	command_reset();
 	packet.done = run->done;
 	memcpy(packet.note, run->note, sizeof(packet.note));
 	memcpy(packet.work, fs->work, sizeof(packet.work));
@@ -105,6 +105,9 @@ static void become(struct jail_run *run, const struct rootfs *fs)
 
 void native_enter(struct jail_run *run, const struct rootfs *fs)
 {
-	if (confine(run, fs) == 0)
+	if (confine(run, fs) < 0)
+		return;
+	command_reset();
+	if (applied_collect(run) == 0)
 		become(run, fs);
 }

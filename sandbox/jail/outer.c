@@ -26,6 +26,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/applied.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/helper.h"
@@ -34,6 +35,7 @@
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
+#include "sandbox/jail_applied.h"
 
 #define SET_UP_MS 30000 /* before the go, and again behind it */
 #define COPY_MS 600000	/* behind the go when layers are copied */
@@ -44,6 +46,7 @@ struct outer {
 	struct jail_run run;
 	pid_t helper;
 	struct strbuf go_text; /* what came on FD_GO so far */
+	struct strbuf applied; /* records for in front of the facts */
 	struct jail_go go;
 	bool have_go;	       /* it was complete and is parsed */
 	bool ready;	       /* the payload said MSG_READY */
@@ -201,7 +204,7 @@ static int set_up(struct outer *outer)
 	    identity_choose(run) < 0 || cgroup_find(run) < 0)
 		return -1;
 	give_pipes(run);
-	if (start_helper(outer) < 0)
+	if (applied_open(run) < 0 || start_helper(outer) < 0)
 		return -1;
 	/* meanwhile the namespaces come to be */
 	if (cgroup_make(run) < 0 || (run->separate && tree_open_sources(run) < 0))
@@ -339,6 +342,7 @@ static void on_payload(struct outer *outer)
 		memcpy(outer->work, packet.work, sizeof(outer->work));
 		if (packet.note[0])
 			memcpy(run->note, packet.note, sizeof(run->note));
+		applied_take(run, &outer->applied);
 		cgroup_sweep(run); /* there is time now */
 	} else if (packet.message == MSG_NOT_RUN) {
 		outer->not_run = packet;
@@ -541,6 +545,15 @@ static void fill_facts(struct outer *outer, struct jail_facts *facts)
 	}
 }
 
+/* All that goes to FD_FACTS. */
+static void format_all(const struct outer *outer, const struct jail_facts *facts,
+		       struct strbuf *text)
+{
+	strbuf_reset(text);
+	strbuf_add(text, outer->applied.data, outer->applied.len);
+	jail_facts_format(facts, text);
+}
+
 static void release(struct outer *outer)
 {
 	for (size_t i = 0; outer->run.sources && i < outer->run.spec.mount_count; i++)
@@ -549,6 +562,7 @@ static void release(struct outer *outer)
 	jail_spec_release(&outer->run.spec);
 	jail_go_release(&outer->go);
 	strbuf_release(&outer->go_text);
+	strbuf_release(&outer->applied);
 }
 
 int outer_main(const char *fault)
@@ -562,6 +576,7 @@ int outer_main(const char *fault)
 	run_init(&outer.run);
 	outer.run.fault = fault;
 	strbuf_init(&outer.go_text, GO_MAX);
+	strbuf_init(&outer.applied, 2 * JAIL_APPLIED_MAX);
 	if (set_up(&outer) == 0)
 		watch(&outer);
 	/* No go: nothing was run, and nobody waits to hear so. */
@@ -570,13 +585,12 @@ int outer_main(const char *fault)
 	if (outer.ended)
 		cgroup_close_empty(&outer.run); /* while the rest ends */
 	strbuf_init(&text, JAIL_SPEC_MAX);
-	jail_facts_format(&facts, &text);
+	format_all(&outer, &facts, &text);
 	if (!tear_down(&outer)) {
 		facts.outcome = JAIL_INTERNAL;
 		snprintf(facts.detail, sizeof(facts.detail),
 			 "processes of the jail cannot be killed");
-		strbuf_reset(&text);
-		jail_facts_format(&facts, &text);
+		format_all(&outer, &facts, &text);
 	}
 	cgroup_close(&outer.run);
 	release(&outer);

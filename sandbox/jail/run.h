@@ -68,6 +68,8 @@ struct jail_cgroup {
 	int ctl;	/* owned: v2: "ctl", where the helper is born */
 };
 
+struct jail_applied;
+
 struct jail_run {
 	struct jail_spec spec;
 	enum jail_step step;	     /* the one under way */
@@ -85,6 +87,8 @@ struct jail_run {
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
 	uid_t map_uid; /* that owner */
 	gid_t map_gid;
+	struct jail_applied
+	    *applied;	   /* shared with the payload (applied.h); NULL: nobody asked */
 	const char *fault; /* name of the step that shall fail: test builds only */
 	char note[256];	   /* for facts.detail of a run that was not set up as asked in full */
 };

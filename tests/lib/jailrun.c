@@ -7,6 +7,7 @@
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
  *   --facts FILE   writes the facts there as "key=value" lines, "-" for descriptor 2
+ *   --audit FILE   writes what was applied there, as records, "-" for nowhere
  *   --log FILE --log-bytes N   collects the output as a stage does
  *   --fault STEP   runs agent-jail-faults and lets that step fail
  *   --no-go        closes without a go
@@ -36,6 +37,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail_applied.h"
 #include "sandbox/jail_manifest.h"
 #include "sandbox/jail_spec.h"
 #include "sandbox/jail_start.h"
@@ -43,7 +45,7 @@
 struct options {
 	struct jail_spec spec;
 	struct jail_go go;
-	const char *facts, *log, *fault, *raw_spec, *raw_go;
+	const char *facts, *audit, *log, *fault, *raw_spec, *raw_go;
 	size_t log_bytes;
 	bool bare, no_go;
 	int bench;
@@ -98,6 +100,7 @@ enum {
 	O_RAWGO,
 	O_BENCH,
 	O_AGAINST,
+	O_AUDIT,
 };
 
 static const struct option table[] = {
@@ -132,6 +135,7 @@ static const struct option table[] = {
     {"raw-go", 1, NULL, O_RAWGO},
     {"bench", 1, NULL, O_BENCH},
     {"against", 1, NULL, O_AGAINST},
+    {"audit", 1, NULL, O_AUDIT},
     {NULL, 0, NULL, 0},
 };
 
@@ -218,6 +222,10 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_FACTS:
 		o->facts = optarg;
+		break;
+	case O_AUDIT:
+		o->audit = optarg;
+		o->spec.audit = true;
 		break;
 	case O_LOG:
 		o->log = optarg;
@@ -334,6 +342,22 @@ static void wait_for(struct options *o, struct jail_handle *jail)
 		continue;
 }
 
+/* What was applied comes in front of the facts: it goes elsewhere. */
+static void split_applied(const struct options *o, struct strbuf *text)
+{
+	size_t size = jail_applied_size(text->data, text->len);
+	int fd AUTO_FD = -1;
+
+	if (o->audit && strcmp(o->audit, "-") != 0) {
+		fd = open(o->audit, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		if (fd < 0 || fd_write_all(fd, text->data, size) < 0)
+			die(o->audit, NULL);
+	}
+	memmove(text->data, text->data + size, text->len - size);
+	text->len -= size;
+	text->data[text->len] = '\0';
+}
+
 static void print_facts(const char *where, const struct strbuf *text)
 {
 	FILE *file = strcmp(where, "-") == 0 ? stderr : fopen(where, "we");
@@ -387,14 +411,16 @@ static void one_jail(struct options *o)
 	int ends[2];
 
 	strbuf_init(&text, JAIL_SPEC_MAX);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		die("pipe", NULL);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		die("socketpair", NULL);
 	if (jail_start(&jail, ends[1], make_spec(o), -1, -1, fcntl(1, F_DUPFD_CLOEXEC, 3),
 		       fcntl(2, F_DUPFD_CLOEXEC, 3), &err) < 0 ||
 	    jail_send_go(&jail, &o->go, &err) < 0)
 		die("start", &err);
-	if (fd_read_all(ends[0], &text) < 0 ||
-	    jail_facts_parse(text.data, text.len, &facts, &err) < 0 ||
+	if (fd_read_all(ends[0], &text) < 0)
+		die("facts", NULL);
+	split_applied(o, &text);
+	if (jail_facts_parse(text.data, text.len, &facts, &err) < 0 ||
 	    facts.outcome != JAIL_EXITED || facts.value != 0)
 		die("the jail failed", NULL);
 	jail_close(&jail);
@@ -471,7 +497,7 @@ int main(int argc, char **argv)
 		o.spec.cwd = mem_strdup(JAIL_WORK);
 	if (o.bench)
 		return bench(&o);
-	if (pipe2(ends, O_CLOEXEC) < 0 ||
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ||
 	    (o.spec.egress && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, egress) < 0))
 		die("pipe", NULL);
 	if (o.fault)
@@ -495,6 +521,7 @@ int main(int argc, char **argv)
 	strbuf_init(&text, JAIL_SPEC_MAX);
 	if (fd_read_all(ends[0], &text) < 0)
 		die("facts", NULL);
+	split_applied(&o, &text);
 	if (o.facts)
 		print_facts(o.facts, &text);
 	if (!text.len)

@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 
 #include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
+#include "sandbox/jail_answers.h"
 
 #include "jail_filter.h"
 
@@ -255,9 +257,45 @@ static void idle_process_may_only_wait(void **state)
 	}
 }
 
+/* What agent audit prints comes from the same source, and is that program's. */
+static void table_says_what_the_filter_does(void **state)
+{
+	const struct jail_answer *answer;
+	unsigned listed = 0, conditions = 0;
+	bool seen[1024] = {false};
+	char hex[65];
+
+	(void)state;
+	sha256_hex(jail_payload_filter, sizeof(jail_payload_filter), hex);
+	assert_string_equal(hex, jail_answers_digest());
+	for (size_t i = 0; (answer = jail_answer_at(i)); i++) {
+		listed++;
+		conditions += answer->condition != NULL;
+		assert_in_range(answer->number, 0, 1023);
+		assert_false(seen[answer->number]);
+		seen[answer->number] = true;
+		if (answer->condition) /* and arguments that nobody may have */
+			assert_int_not_equal(
+			    call(answer->number,
+				 answer->number == SYS_personality ? READ_IMPLIES_EXEC : ~0ULL,
+				 TIOCSTI, ~0ULL),
+			    SECCOMP_RET_ALLOW);
+		else
+			for (uint64_t arg = 0; arg < 3; arg++)
+				assert_int_equal(call(answer->number, arg - 1, arg, arg),
+						 answer->action);
+	}
+	for (int number = 0; number < 1024; number++)
+		if (!seen[number])
+			assert_int_equal(call(number, 0, 0, 0), REFUSED(ENOSYS));
+	assert_true(listed > 300);
+	assert_int_equal(conditions, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(table_says_what_the_filter_does),
 	    cmocka_unit_test(foreign_abis_are_refused),
 	    cmocka_unit_test(unknown_calls_do_not_exist),
 	    cmocka_unit_test(dangerous_calls_are_refused),
