@@ -6,11 +6,11 @@
  *	started by agent(1) alone
  *
  *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree",
- *		"base_tree","deps":key|null,"log_bytes":N}
+ *		"base_tree","deps":key|null,"log_bytes":N,"git":bool,"time":seconds of the base}
  *	FD_TREE tree.json of that tree (absent when it is the base's)
  *	FD_SPEC, FD_FACTS for agent-jail
  *	FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
- *	-> <store>/base/<base_tree>, <scratch>/layer, FD_LOG the capped log, FD_OUT layout.json:
+ *	-> <store>/base/<base_tree>, <scratch>/layer, <scratch>/git, FD_LOG the capped log, FD_OUT layout.json:
  *	{"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[...],
  *	"base_made":bool,"log_bytes":N,"log_truncated":bool}
  *
@@ -34,6 +34,7 @@
 
 #include "gitops/layer.h"
 #include "gitops/repo.h"
+#include "gitops/snapshot.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
@@ -80,7 +81,8 @@ struct layout {
 	const char *tree, *base_tree, *store, *scratch; /* borrowed from the job */
 	const char *deps;				/* NULL: none */
 	struct jail_go go;
-	bool base_made;
+	bool git, base_made;
+	long long time; /* of the base commit */
 };
 
 static int read_job(const struct stage *stage, struct layout *layout, struct error *err)
@@ -94,6 +96,8 @@ static int read_job(const struct stage *stage, struct layout *layout, struct err
 	layout->store = stage_path(stage, "store");
 	layout->scratch = stage_path(stage, "scratch");
 	layout->deps = js_str(stage->job, "deps", NULL);
+	layout->git = js_bool(stage->job, "git", false);
+	layout->time = js_int(stage->job, "time", 0);
 	if (!layout->store || !layout->scratch)
 		return error_set(err, ERROR_USAGE, "job: no store or scratch among its paths");
 	if (!text_is_hex(layout->tree, GITOPS_OID_SIZE - 1) ||
@@ -151,6 +155,33 @@ static bool has_directory(const char *store, const char *deps, const char *part)
 	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* A layer above the others, with a repository that knows nothing but the tree. */
+static int add_snapshot(struct gitops_repo *repo, const struct layout *layout,
+			struct error *err)
+{
+	size_t count = layout->go.layer_count - 1;
+	AUTO_FREE int *layers = mem_calloc(count + 1, sizeof(*layers));
+	const struct snapshot snapshot = {repo, layout->tree, layout->time, layers, count};
+	int rc = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *name = layout->go.layers[i + 1];
+		bool own = strncmp(name, "run/", 4) == 0;
+		AUTO_FREE char *path = mem_printf(
+		    "%s/%s", own ? layout->scratch : layout->store, own ? name + 4 : name);
+
+		layers[i] = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (layers[i] < 0)
+			rc = error_errno(err, ERROR_FAILED, errno, "%s", path);
+	}
+	if (rc == 0)
+		rc = snapshot_make(&snapshot, layout->scratch, "git", err);
+	for (size_t i = 0; i < count; i++)
+		if (layers[i] >= 0)
+			close(layers[i]);
+	return rc;
+}
+
 /* The work tree's layers, the topmost first. */
 static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error *err)
 {
@@ -159,6 +190,8 @@ static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error
 	bool differs = strcmp(layout->tree, layout->base_tree) != 0, whole = false;
 	int rc = 0;
 
+	if (layout->git)
+		jail_go_add(&layout->go, "run/git");
 	if (differs) {
 		rc = layer_apply(&checkout, base, layout->tree, layout->scratch, "layer",
 				 &whole, err);
@@ -185,7 +218,7 @@ static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error
 		event_progress(
 		    "%zu files have an encoding that is not known here and stay UTF-8",
 		    checkout.stats.encodings_kept);
-	return 0;
+	return layout->git ? add_snapshot(repo, layout, err) : 0;
 }
 
 /* ---- the test ---- */

@@ -26,6 +26,8 @@ static const struct config_key keys[] = {
      "build and test command, run in the jail (by /bin/sh -c there when it needs a shell)"},
     {"test.timeout", CONFIG_SECONDS, true, "600", NULL, "wall clock of one test run"},
     {"test.env", CONFIG_LIST, true, NULL, NULL, "NAME=VALUE for the test command"},
+    {"test.git", CONFIG_CHOICE, true, "none", "none snapshot",
+     "snapshot: the tests find the tested tree as the one commit of a throw-away repository"},
     {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test"},
     {"model.name", CONFIG_STRING, false, "anthropic:claude-sonnet-4-5", NULL,
      "PROVIDER:NAME with anthropic or openai, or replay:FILE"},

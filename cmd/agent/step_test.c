@@ -47,6 +47,8 @@ struct json *test_job(const struct run *run, const char *scratch, const char *ob
 	js_set_str(job, "base_tree", run_base(run, "tree"));
 	js_set_str(job, "deps", run->deps_key);
 	js_set_int(job, "log_bytes", config_number(run->config, "jail.output"));
+	js_set_bool(job, "git", strcmp(config_get(run->config, "test.git"), "snapshot") == 0);
+	js_set_int(job, "time", js_int(run->base, "committer_time", 0));
 	return job;
 }
 

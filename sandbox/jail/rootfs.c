@@ -366,7 +366,7 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 	if (step_enter(run, STEP_scratch) < 0)
 		return step_fail(run, "/tmp");
 	if (place_new(fs->root, view(fs, "tmp", 01777), "tmp", false) < 0 ||
-	    mkdirat(fs->root, JAIL_RUNTIME + 1, 0700) < 0)
+	    mkdirat(fs->root, &JAIL_RUNTIME[1], 0700) < 0)
 		return step_fail(run, "/tmp");
 	step_done(run);
 	return 0;
