@@ -72,7 +72,7 @@ SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
-		   pipeline/base/fdio.c
+		   pipeline/base/fdio.c pipeline/base/jsonw.c
 ARCHIVES := base pipeline model fetch publish gitops patterns sandbox sandbox-spec jail base-static
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))

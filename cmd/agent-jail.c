@@ -27,6 +27,7 @@
 
 #include "pipeline/exitcode.h"
 #include "sandbox/jail/outer.h"
+#include "sandbox/jail/runner.h"
 #ifdef AGENT_FAULTS
 #include "sandbox/jail/run.h"
 #endif
@@ -43,6 +44,10 @@ static int has_foreign_env(char **env)
 int main(int argc, char **argv)
 {
 	const char *fault = NULL;
+
+	/* Inside a sandbox of the backend gvisor, as its PID 1. */
+	if (argc == 2 && strcmp(argv[1], RUNNER_WORD) == 0 && getpid() == 1)
+		runner_main();
 
 #ifdef AGENT_FAULTS
 	/* Only in the program that the tests build: agent-jail-faults [STEP], or --list. */

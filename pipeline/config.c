@@ -61,6 +61,10 @@ static const struct config_key keys[] = {
      "deadline of the push, its hooks included"},
     {"author.name", CONFIG_STRING, false, "agent", NULL, "author and committer of the commits"},
     {"author.email", CONFIG_STRING, false, "agent@localhost", NULL, "their address"},
+    {"jail.backend", CONFIG_CHOICE, false, "native", "native gvisor",
+     "what the jail runs commands on: this kernel, hardened, or gVisor's (package runsc)"},
+    {"jail.runsc", CONFIG_STRING, false, NULL, NULL,
+     "the program runsc, written in full; default: in /usr/bin, /usr/local/bin or their sbin"},
     {"jail.path", CONFIG_LIST, false, NULL, NULL,
      "directory outside /usr that the jail may read and run (a toolchain); its bin goes into "
      "PATH"},

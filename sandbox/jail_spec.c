@@ -21,6 +21,7 @@
 
 static const char *const backends[JAIL_BACKEND_COUNT] = {
     [JAIL_NATIVE] = "native",
+    [JAIL_GVISOR] = "gvisor",
 };
 
 const char *jail_backend_text(enum jail_backend backend)
@@ -123,6 +124,7 @@ void jail_spec_release(struct jail_spec *spec)
 	free(spec->store);
 	free(spec->scratch);
 	free(spec->work_dir);
+	free(spec->runtime);
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		free(spec->mounts[i].source);
 		free(spec->mounts[i].target);
@@ -194,6 +196,8 @@ void jail_spec_format(const struct jail_spec *spec, struct strbuf *out)
 
 	record_put(out, "jail_spec", "1");
 	record_put(out, "backend", jail_backend_text(spec->backend));
+	if (spec->runtime)
+		record_put(out, "runtime", spec->runtime);
 	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
 		record_put(out, "arg", spec->argv[i]);
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
@@ -314,6 +318,8 @@ static int parse_spec_record(struct jail_spec *spec, struct field *fields, unsig
 			       jail_backend_parse(rec->value, &spec->backend) < 0
 			   ? record_bad(err, "jail spec", rec)
 			   : 0;
+	if (record_is(rec, "runtime"))
+		return set_path(&spec->runtime, rec, err);
 	if (record_is(rec, "cwd"))
 		return set_path(&spec->cwd, rec, err);
 	if (record_is(rec, "store"))

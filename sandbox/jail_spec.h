@@ -26,10 +26,11 @@ struct strbuf;
 /* Who runs the command, once the namespaces, the file system and the limits are there. */
 enum jail_backend {
 	JAIL_NATIVE, /* the host's kernel, behind Landlock and a system call filter */
+	JAIL_GVISOR, /* runsc: a kernel of its own in user space */
 	JAIL_BACKEND_COUNT
 };
 
-const char *jail_backend_text(enum jail_backend backend);	      /* "native" */
+const char *jail_backend_text(enum jail_backend backend);	      /* "native", "gvisor" */
 int jail_backend_parse(const char *text, enum jail_backend *backend); /* 0, -1: no such one */
 
 enum jail_bind {
@@ -60,10 +61,13 @@ struct jail_limits {
 
 struct jail_spec {
 	enum jail_backend backend;
-	char **argv;	/* argv[0] is looked up in the PATH of env, inside */
-	char **env;	/* NAME=VALUE: the whole environment of the payload */
-	char *cwd;	/* absolute inside */
-	char *store;	/* absolute: layers named in the go lie below it; may be NULL */
+	char
+	    *runtime; /* absolute: program of the backend, by the operator; NULL: looked up in a
+			  fixed list */
+	char **argv;  /* argv[0] is looked up in the PATH of env, inside */
+	char **env;   /* NAME=VALUE: the whole environment of the payload */
+	char *cwd;    /* absolute inside */
+	char *store;  /* absolute: layers named in the go lie below it; may be NULL */
 	char *scratch;	/* absolute: the run's directory; layers named "run/…" in the go lie
 			   below it */
 	char *work_dir; /* absolute: bind this directory (dirty view) as lowest layer; may be

@@ -43,6 +43,7 @@ static const struct option_spec run_options[] = {
     {"--branch", "NAME", NULL, "branch to push (default: agent/ and a name made of the issue)"},
     {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},
     {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
     {"--no-status", NULL, NULL, "do not look for uncommitted changes"},
@@ -52,6 +53,7 @@ static const struct option_spec run_options[] = {
     {NULL}};
 
 static const struct option_spec publish_options[] = {
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
     {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
@@ -61,6 +63,7 @@ static const struct option_spec publish_options[] = {
 
 static const struct option_spec resume_options[] = {
     {"--key", "SOURCE", "model.key", "API key, where the run's own source is gone"},
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
     {"-C", "DIR", NULL, "work in DIR"},
@@ -79,6 +82,7 @@ static const struct option_spec jail_options[] = {
     {"--dirty", NULL, NULL, "of the working directory as it is (but .git), copy-on-write"},
     {"--input", NULL, NULL,
      "connect standard input (default: /dev/null unless it is a terminal)"},
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
     {"--json", NULL, NULL,
@@ -90,6 +94,7 @@ static const struct option_spec jail_options[] = {
 static const struct option_spec audit_options[] = {
     {"--config", NULL, NULL, "of a jail as it would be now, by starting one"},
     {"--round", "N", NULL, "of this round (default: the last that was tested)"},
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
     {"--json", NULL, NULL, "print it as JSON"},

@@ -37,12 +37,28 @@ int applied_open(struct jail_run *run)
 
 	if (!run->spec.audit)
 		return 0;
-	memory = mmap(NULL, sizeof(*run->applied), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	run->applied_file = memfd_create("applied", MFD_CLOEXEC);
+	if (run->applied_file < 0 || ftruncate(run->applied_file, sizeof(*run->applied)) < 0)
+		return step_fail(run, "memory for the audit");
+	memory = mmap(NULL, sizeof(*run->applied), PROT_READ | PROT_WRITE, MAP_SHARED,
+		      run->applied_file, 0);
 	if (memory == MAP_FAILED)
 		return step_fail(run, "memory for the audit");
 	run->applied = memory;
 	return 0;
+}
+
+void applied_open_inside(struct jail_run *run)
+{
+	run->applied = mem_calloc(1, sizeof(*run->applied));
+}
+
+/* Only where the memory is not shared already does this change it. */
+static int put_into_file(struct jail_run *run)
+{
+	ssize_t n = pwrite(run->applied_file, run->applied, sizeof(*run->applied), 0);
+
+	return n == (ssize_t)sizeof(*run->applied) ? 0 : -1;
 }
 
 void applied_add(struct jail_run *run, const char *format, ...)
@@ -104,7 +120,10 @@ static int add_ids(struct jail_run *run)
 	    "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:",
 	    NULL};
 
-	applied_add(run, "securebits %x", (unsigned)prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
+	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+
+	if (bits >= 0) /* gVisor has none */
+		applied_add(run, "securebits %x", (unsigned)bits);
 	if (add_lines(run, "/proc/self/status", "status", lines) < 0 ||
 	    add_lines(run, "/proc/self/uid_map", "map uid", NULL) < 0 ||
 	    add_lines(run, "/proc/self/gid_map", "map gid", NULL) < 0)
@@ -273,7 +292,8 @@ int applied_collect(struct jail_run *run)
 	if (add_lines(run, "/proc/self/mountinfo", "mount", NULL) < 0 ||
 	    add_descriptors(run) < 0 || add_devices(run, "/dev") < 0 ||
 	    add_devices(run, "/dev/pts") < 0 || add_ids(run) < 0 || add_namespaces(run) < 0 ||
-	    add_network(run) < 0 || add_limits(run) < 0)
+	    add_network(run) < 0 || add_limits(run) < 0 ||
+	    (run->spec.backend == JAIL_GVISOR && put_into_file(run) < 0))
 		return step_fail(run, "what was applied cannot be read back");
 	return 0;
 }

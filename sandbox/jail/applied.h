@@ -14,6 +14,10 @@ struct strbuf;
 /* Outer, before it starts the helper. 0 or -1 (step_fail). */
 int applied_open(struct jail_run *run);
 
+/* The runner of a sandbox, which cannot share memory with outer: collects into its own, and
+ * applied_collect puts it into outer's (run->applied_file). */
+void applied_open_inside(struct jail_run *run);
+
 /* Adds "KIND VALUE"; what does not fit is left out and the list marked as cut. */
 void applied_add(struct jail_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

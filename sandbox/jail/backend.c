@@ -1,5 +1,6 @@
 #include "backend.h"
 
+#include "sandbox/jail/gvisor.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
@@ -17,6 +18,14 @@ static const struct backend backends[JAIL_BACKEND_COUNT] = {
 		     .layers = BUILT | BIT(cgroupns) | BIT(ids) | BIT(nesting) | BIT(rlimits) |
 			       BIT(caps) | BIT(nnp) | BIT(landlock) | BIT(seccomp) |
 			       BIT(selftest)},
+    /* no Landlock: that kernel has none, and around runsc there can be none, since it mounts */
+    [JAIL_GVISOR] = {.find = gvisor_find,
+		     .root = gvisor_root,
+		     .enter = gvisor_enter,
+		     .processes = gvisor_processes,
+		     .far = true,
+		     .layers = BUILT | BIT(cgroupns) | BIT(gvisor) | BIT(ids) | BIT(rlimits) |
+			       BIT(caps) | BIT(nnp) | BIT(seccomp) | BIT(selftest)},
 };
 
 const struct backend *backend_of(const struct jail_spec *spec)

@@ -22,8 +22,13 @@ struct backend {
 	/* The payload, in that root: confines itself, sends MSG_READY and becomes the command, or what
 	 * runs it. Returns only on failure (step_fail). */
 	void (*enter)(struct jail_run *run, const struct rootfs *fs);
-	uint64_t
-	    layers; /* bit a step: what MSG_READY must name as done, or it is a failed set-up */
+	/* Processes and threads of the host that so many of the payload's take. NULL: as many. */
+	uint64_t (*processes)(uint64_t wanted);
+	/* The payload is on a kernel of its own: that has its own clock, and tells the payload's end
+	 * (MSG_ENDED on the payload's socket), which the helper cannot see. */
+	bool far;
+	/* Bit a step: what MSG_READY must name as done, or it is a failed set-up. */
+	uint64_t layers;
 };
 
 const struct backend *backend_of(const struct jail_spec *spec);

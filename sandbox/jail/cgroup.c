@@ -15,6 +15,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/applied.h"
+#include "sandbox/jail/backend.h"
 #include "sandbox/jail/run.h"
 
 #define PREFIX "agent-"
@@ -241,6 +242,14 @@ static void sweep(int parent)
 	closedir(dir);
 }
 
+static uint64_t most_processes(const struct jail_run *run)
+{
+	const struct backend *backend = backend_of(&run->spec);
+	uint64_t wanted = run->spec.limits.processes;
+
+	return backend->processes ? backend->processes(wanted) : wanted;
+}
+
 static void make_name(struct jail_cgroup *group)
 {
 	snprintf(group->name, sizeof(group->name), PREFIX "%d-%llu", (int)getpid(),
@@ -268,7 +277,7 @@ static int set_limits_v1(struct jail_run *run)
 			 run->spec.limits.memory_bytes) < 0 &&
 	    errno != ENOENT)
 		return step_fail(run, "memory.memsw.limit_in_bytes");
-	if (write_number(group->dirs[1], "pids.max", run->spec.limits.processes) < 0)
+	if (write_number(group->dirs[1], "pids.max", most_processes(run)) < 0)
 		return step_fail(run, "pids.max");
 	for (int i = 0; i < 2; i++) {
 		/* "tasks", not "cgroup.procs": a thread that moves itself need not stop the
@@ -372,7 +381,7 @@ static int set_limits_v2(struct jail_run *run)
 		return step_fail(run, "memory.max");
 	if (write_number(job, "memory.swap.max", 0) < 0 && errno != ENOENT)
 		return step_fail(run, "memory.swap.max");
-	if (write_number(job, "pids.max", limits->processes) < 0)
+	if (write_number(job, "pids.max", most_processes(run)) < 0)
 		return step_fail(run, "pids.max");
 	if (write_number(job, "cgroup.max.descendants", 0) < 0)
 		return step_fail(run, "cgroup.max.descendants");

@@ -79,6 +79,7 @@ static int set_limit(int what, rlim_t soft, rlim_t hard)
 int confine_rlimits(struct jail_run *run)
 {
 	const struct jail_limits *limits = &run->spec.limits;
+	const bool gvisor = run->spec.backend == JAIL_GVISOR;
 	const rlim_t cpu = limits->cpu_s ? limits->cpu_s : RLIM_INFINITY;
 	const struct {
 		int what;
@@ -92,6 +93,7 @@ int confine_rlimits(struct jail_run *run)
 	    {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
 	    {RLIMIT_CPU, cpu, limits->cpu_s ? cpu + 5 : RLIM_INFINITY},
 	    {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
+	    /* gVisor has none of these, and nothing that they would limit */
 	    {RLIMIT_RTPRIO, 0, 0},
 	    {RLIMIT_NICE, 0, 0},
 	    {RLIMIT_MSGQUEUE, 409600, 409600},
@@ -101,13 +103,14 @@ int confine_rlimits(struct jail_run *run)
 	if (step_enter(run, STEP_rlimits) < 0)
 		return step_fail(run, "rlimits");
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		if (set_limit(table[i].what, table[i].soft, table[i].hard) < 0)
+		if (!(gvisor && table[i].what >= (int)RLIMIT_SIGPENDING) &&
+		    set_limit(table[i].what, table[i].soft, table[i].hard) < 0)
 			return step_fail(run, "rlimit %d", table[i].what);
 	/* Without a control group these are the next best: memory a process at a time,
 	 * processes of this namespace. */
 	if (run->cgroup.kind == CGROUP_NONE &&
 	    (set_limit(RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes) < 0 ||
-	     set_limit(RLIMIT_NPROC, limits->processes, limits->processes) < 0))
+	     (!gvisor && set_limit(RLIMIT_NPROC, limits->processes, limits->processes) < 0)))
 		return step_fail(run, "rlimits");
 	step_done(run);
 	return 0;
@@ -125,15 +128,17 @@ static int clear_capabilities(void)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* Those that exec could give back, too. */
-static int drop_capabilities(void)
+/* Those that exec could give back, too. gVisor has neither ambient ones nor securebits. */
+static int drop_capabilities(bool gvisor)
 {
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+	if (!gvisor && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -1;
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		continue;
 	if (errno != EINVAL) /* the first number that is no capability */
 		return -1;
+	if (gvisor)
+		return 0;
 	return prctl(PR_SET_SECUREBITS,
 		     SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
 			 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
@@ -143,7 +148,8 @@ static int drop_capabilities(void)
 
 int confine_capabilities(struct jail_run *run)
 {
-	if (step_enter(run, STEP_caps) < 0 || drop_capabilities() < 0)
+	if (step_enter(run, STEP_caps) < 0 ||
+	    drop_capabilities(run->spec.backend == JAIL_GVISOR) < 0)
 		return step_fail(run, "capabilities cannot be dropped");
 	step_done(run);
 	if (step_enter(run, STEP_nnp) < 0 || clear_capabilities() < 0)

@@ -35,30 +35,13 @@
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
+#include "sandbox/jail/verdict.h"
 #include "sandbox/jail_applied.h"
 
 #define SET_UP_MS 30000 /* before the go, and again behind it */
 #define COPY_MS 600000	/* behind the go when layers are copied */
 #define TEAR_DOWN_MS 10000
 #define GO_MAX 65536
-
-struct outer {
-	struct jail_run run;
-	pid_t helper;
-	struct strbuf go_text; /* what came on FD_GO so far */
-	struct strbuf applied; /* records for in front of the facts */
-	struct jail_go go;
-	bool have_go;	       /* it was complete and is parsed */
-	bool ready;	       /* the payload said MSG_READY */
-	bool ended;	       /* the helper said MSG_ENDED: last */
-	bool timed_out;	       /* we ended it at its deadline */
-	bool starter_gone;     /* FD_GO closed */
-	long long deadline_ms; /* CLOCK_MONOTONIC of whatever comes next; LLONG_MAX: none */
-	long long started_ms;
-	struct jail_packet end;	    /* MSG_ENDED */
-	struct jail_packet not_run; /* message is 0 unless exec failed */
-	char work[16];
-};
 
 /* ---- start ---- */
 
@@ -333,6 +316,8 @@ static void on_payload(struct outer *outer)
 			lacks_layers(run);
 			return;
 		}
+		if (backend_of(&run->spec)->far)
+			packet.now_ms = fd_now_ms();
 		outer->ready = true;
 		outer->started_ms = packet.now_ms;
 		outer->deadline_ms = LLONG_MAX;
@@ -344,6 +329,10 @@ static void on_payload(struct outer *outer)
 			memcpy(run->note, packet.note, sizeof(run->note));
 		applied_take(run, &outer->applied);
 		cgroup_sweep(run); /* there is time now */
+	} else if (packet.message == MSG_ENDED && backend_of(&run->spec)->far) {
+		outer->inner = packet;
+		outer->inner.now_ms = fd_now_ms();
+		tell_helper_to_end(outer); /* the rest of the sandbox has no say any more */
 	} else if (packet.message == MSG_NOT_RUN) {
 		outer->not_run = packet;
 	} else if (packet.message == MSG_FAILED) {
@@ -464,87 +453,6 @@ static bool tear_down(struct outer *outer)
 	}
 }
 
-static void decide(const struct outer *outer, struct jail_facts *facts)
-{
-	const struct jail_run *run = &outer->run;
-	bool was_killed = outer->end.code == CLD_KILLED || outer->end.code == CLD_DUMPED;
-	int signal_number = was_killed ? outer->end.status : 0;
-
-	facts->value = outer->end.status;
-	if (!was_killed)
-		facts->outcome = JAIL_EXITED;
-	else if (outer->timed_out && signal_number == SIGKILL) {
-		facts->outcome = JAIL_TIMEOUT;
-		facts->value = run->spec.limits.wall_ms > INT_MAX
-				   ? INT_MAX
-				   : (int)run->spec.limits.wall_ms;
-	} else if (signal_number == SIGKILL && facts->oom_count)
-		facts->outcome = JAIL_OOM;
-	else if (signal_number == SIGXFSZ ||
-		 (run->spec.limits.cpu_s && signal_number == SIGXCPU) ||
-		 (run->spec.limits.cpu_s && signal_number == SIGKILL &&
-		  outer->end.cpu_ms >= run->spec.limits.cpu_s * 1000))
-		facts->outcome = JAIL_LIMIT;
-	else if (signal_number == SIGSYS) {
-		facts->outcome = JAIL_KILLED;
-		facts->value = -1; /* which call is not known here */
-	} else
-		facts->outcome = JAIL_SIGNALED;
-}
-
-static void put_failure(const struct jail_failure *failure, struct jail_facts *facts)
-{
-	char what[512];
-
-	text_escape(what, sizeof(what), failure->what, strlen(failure->what));
-	snprintf(facts->detail, sizeof(facts->detail), "%s: %s%s%s",
-		 failure->step < STEP_COUNT ? step_name(failure->step) : "jail", what,
-		 failure->err ? ": " : "", failure->err ? strerror(failure->err) : "");
-	step_remedy(failure, facts->next, sizeof(facts->next));
-}
-
-static void fill_facts(struct outer *outer, struct jail_facts *facts)
-{
-	struct jail_run *run = &outer->run;
-
-	memset(facts, 0, sizeof(*facts));
-	snprintf(facts->uid, sizeof(facts->uid), "%s", run->separate ? "separate" : "shared");
-	snprintf(facts->limits, sizeof(facts->limits), "%s", cgroup_text(run));
-	snprintf(facts->work, sizeof(facts->work), "%s", outer->work);
-	snprintf(facts->backend, sizeof(facts->backend), "%s",
-		 jail_backend_text(run->spec.backend));
-	step_layers(run, facts->layers, sizeof(facts->layers));
-	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
-	facts->leftover = outer->end.leftover;
-	if (outer->ready && outer->end.now_ms >= outer->started_ms)
-		facts->elapsed_ms = (uint64_t)(outer->end.now_ms - outer->started_ms);
-	if (run->failure.what[0]) {
-		facts->outcome = outer->ready ? JAIL_INTERNAL : JAIL_SETUP;
-		put_failure(&run->failure, facts);
-	} else if (outer->starter_gone) {
-		facts->outcome = JAIL_INTERNAL;
-		snprintf(facts->detail, sizeof(facts->detail),
-			 "the program that started the jail is gone");
-	} else if (outer->not_run.message) {
-		facts->outcome = JAIL_NOT_RUN;
-		facts->value = outer->not_run.failure.err;
-		text_escape(facts->detail, sizeof(facts->detail) / 2,
-			    outer->not_run.failure.what, strlen(outer->not_run.failure.what));
-		snprintf(facts->detail + strlen(facts->detail),
-			 sizeof(facts->detail) - strlen(facts->detail), ": %s",
-			 strerror(facts->value));
-	} else if (!outer->ready) {
-		facts->outcome = JAIL_SETUP;
-		snprintf(facts->detail, sizeof(facts->detail),
-			 "payload: it died in its set-up (%s %d)",
-			 outer->end.code == CLD_EXITED ? "status" : "signal",
-			 outer->end.status);
-	} else {
-		decide(outer, facts);
-		snprintf(facts->detail, sizeof(facts->detail), "%s", run->note);
-	}
-}
-
 /* All that goes to FD_FACTS. */
 static void format_all(const struct outer *outer, const struct jail_facts *facts,
 		       struct strbuf *text)
@@ -581,7 +489,7 @@ int outer_main(const char *fault)
 		watch(&outer);
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
-	fill_facts(&outer, &facts);
+	verdict_fill(&outer, &facts);
 	if (outer.ended)
 		cgroup_close_empty(&outer.run); /* while the rest ends */
 	strbuf_init(&text, JAIL_SPEC_MAX);

@@ -29,6 +29,7 @@ void run_init(struct jail_run *run)
 	for (size_t i = 0; i < ARRAY_LEN(run->cgroup.dirs); i++)
 		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
 	run->cgroup.ctl = -1;
+	run->applied_file = run->runtime = run->self = run->said = -1;
 	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = run->map_ns =
 	    -1;
 }
@@ -127,6 +128,18 @@ static const char *namespace_remedy(int err)
 	return "";
 }
 
+static const char *runtime_remedy(const struct jail_failure *failure)
+{
+	if (failure->step == STEP_gvisor)
+		return "see what runsc says when it is run by hand (Debian 12's release and "
+		       "newer "
+		       "ones are known to work), or choose jail.backend = native";
+	if (failure->err == ENOENT)
+		return "install runsc (Debian, Ubuntu: apt-get install runsc), name it with "
+		       "jail.runsc = PATH, or choose jail.backend = native";
+	return "mend it, or name another with jail.runsc = PATH";
+}
+
 void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 {
 	const char *text = "";
@@ -152,6 +165,10 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		    "start it where cgroups are delegated (systemd-run --user --scope -p "
 		    "Delegate=yes agent …), "
 		    "or as root, or say limits = degraded-ok in the operator's configuration";
+		break;
+	case STEP_runtime:
+	case STEP_gvisor:
+		text = runtime_remedy(failure);
 		break;
 	case STEP_proc:
 		text = failure->err == EPERM

@@ -28,12 +28,13 @@
 /* In build order. LAYER: listed in the facts when it holds. */
 /* clang-format off */
 #define JAIL_STEPS(STEP, LAYER) \
-	STEP(start) STEP(spec) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) \
+	STEP(start) STEP(spec) STEP(runtime) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) \
 	LAYER(uid) LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
 	LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) \
 	LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) STEP(parts) \
 	STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
-	STEP(payload) LAYER(session) STEP(attach) LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
+	STEP(payload) LAYER(session) STEP(attach) \
+	LAYER(gvisor) LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
 	LAYER(landlock) LAYER(seccomp) LAYER(selftest)
 /* clang-format on */
 
@@ -83,12 +84,16 @@ struct jail_run {
 	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
 	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
 	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
+	int runtime;		     /* owned: gvisor: runsc, O_PATH, or -1 */
+	int self;		     /* owned: gvisor: our own program, or -1 */
+	int said;		     /* owned: gvisor: what runsc says, a memory file, or -1 */
 	int net_sock; /* this process's end of PID 1 <-> helper, then payload, or -1 */
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
 	uid_t map_uid; /* that owner */
 	gid_t map_gid;
 	struct jail_applied
 	    *applied;	   /* shared with the payload (applied.h); NULL: nobody asked */
+	int applied_file;  /* owned: gvisor: its memory as a file, or -1 */
 	const char *fault; /* name of the step that shall fail: test builds only */
 	char note[256];	   /* for facts.detail of a run that was not set up as asked in full */
 };
@@ -118,7 +123,8 @@ enum jail_message {
 	MSG_COPIED,  /* outer: done */
 	MSG_READY,   /* payload: everything holds, exec comes next */
 	MSG_NOT_RUN, /* payload: exec failed; err in failure */
-	MSG_ENDED,   /* helper: the payload has ended, and the rest is killed; status */
+	MSG_ENDED, /* helper: the payload has ended, and the rest is killed; status. The runner of
+			a sandbox: how the payload ended in there */
 };
 
 struct jail_packet {

@@ -4,12 +4,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -56,6 +60,23 @@ static bool status_is_bare(void)
 	return true;
 }
 
+/* The same by the calls: gVisor's proc does not show all of it. */
+static bool calls_say_bare(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct have[2];
+
+	if (syscall(SYS_capget, &head, have) < 0 ||
+	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 ||
+	    prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
+		return false;
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+			return false;
+	return !have[0].effective && !have[0].permitted && !have[0].inheritable &&
+	       !have[1].effective && !have[1].permitted && !have[1].inheritable;
+}
+
 /* Only 0, 1, 2, sock, and the directory that is being read. */
 static bool descriptors_are_listed(int sock)
 {
@@ -74,7 +95,8 @@ static bool descriptors_are_listed(int sock)
 	return fine;
 }
 
-static bool no_way_out(void)
+/* gVisor says that there is no route to the host where Linux says that there is none to its network. */
+static bool no_way_out(bool gvisor)
 {
 	struct sockaddr_in outside = {
 	    .sin_family = AF_INET,
@@ -84,7 +106,7 @@ static bool no_way_out(void)
 
 	return sock >= 0 &&
 	       failed_with(connect(sock, (struct sockaddr *)&outside, sizeof(outside)),
-			   ENETUNREACH);
+			   gvisor ? EHOSTUNREACH : ENETUNREACH);
 }
 
 /* The address is there only while the loopback is up. */
@@ -104,6 +126,15 @@ static bool init_is_out_of_reach(void)
 	int root AUTO_FD = open("/proc/1/root", O_RDONLY | O_CLOEXEC);
 
 	return fd < 0 && root < 0;
+}
+
+/* In a sandbox PID 1 is the runner, which tells the payload's end. */
+static bool runner_is_out_of_reach(void)
+{
+	int memory AUTO_FD = open("/proc/1/mem", O_RDWR | O_CLOEXEC);
+
+	return memory < 0 && failed_with(kill(1, 0), EPERM) &&
+	       failed_with(ptrace(PTRACE_ATTACH, 1, NULL, NULL), EPERM);
 }
 
 static bool root_is_read_only(void)
@@ -132,17 +163,23 @@ static bool root_is_ours(void)
 	       absent_or_built("/run/systemd", at_root.st_dev);
 }
 
-static bool can_work(void)
+static bool can_work(bool gvisor)
 {
-	int fd AUTO_FD = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	/* gVisor has no O_TMPFILE */
+	int fd AUTO_FD =
+	    gvisor ? open("/tmp/self-test", O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600)
+		   : open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (gvisor && unlink("/tmp/self-test") < 0)
+		return false;
 
 	return fd >= 0 && access(JAIL_WORK, R_OK | W_OK | X_OK) == 0 &&
 	       access(JAIL_HOME, R_OK | W_OK | X_OK) == 0;
 }
 
-static const char *first_surprise(int sock)
+static const char *first_surprise(bool gvisor, int sock)
 {
-	if (!status_is_bare())
+	if (!(gvisor ? calls_say_bare() : status_is_bare()))
 		return "capabilities, no_new_privs or the filter are not as set";
 	if (getuid() != JAIL_ID || geteuid() != JAIL_ID || getgid() != JAIL_ID)
 		return "the ids are not those of the payload";
@@ -151,7 +188,7 @@ static const char *first_surprise(int sock)
 	if (!failed_with(socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0), EAFNOSUPPORT) ||
 	    !failed_with(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), EAFNOSUPPORT))
 		return "a socket family is open that must be closed";
-	if (!no_way_out())
+	if (!no_way_out(gvisor))
 		return "the network is not empty";
 	if (!loopback_works())
 		return "the loopback does not work";
@@ -164,13 +201,13 @@ static const char *first_surprise(int sock)
 	if (!failed_with(mount("none", "/tmp", "tmpfs", 0, NULL), EPERM) ||
 	    !failed_with(chroot("/tmp"), EPERM))
 		return "mounts can be changed";
-	if (!init_is_out_of_reach())
+	if (!(gvisor ? runner_is_out_of_reach() : init_is_out_of_reach()))
 		return "PID 1 can be looked into";
 	if (!root_is_read_only())
 		return "the root can be written";
 	if (!root_is_ours())
 		return "the root is not the one that was built";
-	if (!can_work())
+	if (!can_work(gvisor))
 		return "the work tree, HOME or /tmp cannot be written";
 	return NULL;
 }
@@ -181,7 +218,7 @@ int confine_self_test(struct jail_run *run, int sock)
 
 	if (step_enter(run, STEP_selftest) < 0)
 		return step_fail(run, "self-test");
-	surprise = first_surprise(sock);
+	surprise = first_surprise(run->spec.backend == JAIL_GVISOR, sock);
 	if (surprise) {
 		errno = 0;
 		return step_fail(run, "self-test: %s", surprise);

@@ -24,6 +24,11 @@ def modes():
     return ["root", "user"] if os.geteuid() == 0 else ["user"]
 
 
+def backends():
+    """Those that can be had on this machine; tests/setup installs what the others need."""
+    return ["native"] + (["gvisor"] if shutil.which("runsc") else [])
+
+
 class Result:
     def __init__(self, status, out, err, facts):
         self.status, self.out, self.err, self.facts = status, out, err, facts

@@ -2,7 +2,7 @@
  * jailrun - starts agent-jail by hand, for tests and the bench
  *
  * jailrun [option…] -- command [argument…]
- *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --degraded-ok --egress
+ *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --degraded-ok --egress --backend NAME --runtime PATH
  *   --store DIR --scratch DIR --layer NAME… --home-layer NAME… --work-dir DIR --work-rw --copy
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
@@ -77,6 +77,8 @@ enum {
 	O_WALL,
 	O_CPU,
 	O_DEGRADED,
+	O_BACKEND,
+	O_RUNTIME,
 	O_EGRESS,
 	O_STORE,
 	O_SCRATCH,
@@ -112,6 +114,8 @@ static const struct option table[] = {
     {"wall", 1, NULL, O_WALL},
     {"cpu", 1, NULL, O_CPU},
     {"degraded-ok", 0, NULL, O_DEGRADED},
+    {"backend", 1, NULL, O_BACKEND},
+    {"runtime", 1, NULL, O_RUNTIME},
     {"egress", 0, NULL, O_EGRESS},
     {"store", 1, NULL, O_STORE},
     {"scratch", 1, NULL, O_SCRATCH},
@@ -170,6 +174,13 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_CPU:
 		limits->cpu_s = number();
+		break;
+	case O_BACKEND:
+		if (jail_backend_parse(optarg, &o->spec.backend) < 0)
+			die("no such backend", NULL);
+		break;
+	case O_RUNTIME:
+		o->spec.runtime = mem_strdup(optarg);
 		break;
 	case O_DEGRADED:
 		limits->degraded_ok = true;

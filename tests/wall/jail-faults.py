@@ -8,8 +8,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from jail import Jail, eventually, mark, marked_processes, modes, stale_groups  # noqa: E402
+from jail import Jail, backends, eventually, mark, marked_processes, modes, stale_groups  # noqa: E402
 from tap import Tap  # noqa: E402
+
+# steps that a backend does not have
+ELSEWHERE = {"native": {"runtime", "gvisor"}, "gvisor": {"nesting", "landlock"}}
 
 
 def faults(t, jail, mode):
@@ -17,6 +20,13 @@ def faults(t, jail, mode):
     steps = subprocess.run([os.path.join(jail.bin, "agent-jail-faults"), "--list"], capture_output=True, text=True,
                            check=True).stdout.split()
     t.ok(len(steps) > 30, f"{mode}: the steps are listed", steps)
+    for backend in backends():
+        faults_of(t, jail, f"{mode}, {backend}", ["--backend", backend, *layers],
+                  [step for step in steps if step not in ELSEWHERE[backend]])
+    t.ok(eventually(lambda: not stale_groups()), f"{mode}: no control group is left", stale_groups())
+
+
+def faults_of(t, jail, mode, layers, steps):
     for step in steps:
         value = mark()
         canary = os.path.join(jail.scratch, "canary-" + value)
@@ -30,7 +40,6 @@ def faults(t, jail, mode):
         t.ok(not marked_processes(value), f"{mode}: {step} fails: nothing is left", marked_processes(value))
     result = jail.run("/bin/sh", "-c", "exit 7", options=[*layers, "--fault", "none"])
     t.equal((result.outcome, result.value), ("exited", "7"), f"{mode}: the same program without a fault runs", result.text())
-    t.ok(eventually(lambda: not stale_groups()), f"{mode}: no control group is left", stale_groups())
 
 
 def refusals(t, jail):

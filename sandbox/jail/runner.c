@@ -1,0 +1,322 @@
+#include "runner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "sandbox/jail/applied.h"
+#include "sandbox/jail/command.h"
+#include "sandbox/jail/confine.h"
+#include "sandbox/jail/parts.h"
+
+#define READ_ALL 3	    /* SYSLOG_ACTION_READ_ALL of syslog(2) */
+#define RUNNER_ID 1	    /* uid and gid of PID 1, once the payload is born: nobody's else */
+#define COUNTER "/dev/pids" /* where the sandbox's own control group is mounted for a moment */
+
+struct runner {
+	struct jail_run run;
+	struct runner_job job;
+	int stdio[3]; /* owned: what the payload gets, -1: /dev/null */
+	int group;    /* owned: cgroup.procs of the payload's group */
+};
+
+static void __attribute__((noreturn)) give_up(struct jail_run *run)
+{
+	struct jail_packet packet = {
+	    .message = MSG_FAILED, .failure = run->failure, .done = run->done};
+
+	packet_send(run->payload_sock, &packet, -1);
+	_exit(1);
+}
+
+/* ---- the job ---- */
+
+static int take_spec(struct jail_run *run, int fd)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error err = {0};
+
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	if (fd_pread_all(fd, &text) < 0)
+		return step_fail(run, "the spec cannot be read");
+	errno = 0;
+	if (jail_spec_parse(text.data, text.len, &run->spec, &err) < 0)
+		return step_fail(run, "%s", err.message);
+	return 0;
+}
+
+static int take_job(struct runner *runner)
+{
+	struct jail_run *run = &runner->run;
+	int fds[PARTS_MAX], spec AUTO_FD = -1;
+	size_t count = 0, used = 0;
+	long len = parts_receive_raw(RUNNER_JOB, (char *)&runner->job, sizeof(runner->job), fds,
+				     &count);
+
+	run->step = STEP_gvisor;
+	if (len != sizeof(runner->job) || !count)
+		return step_fail(run, "the job of the runner cannot be received");
+	spec = fds[used++];
+	for (int i = 0; i < 3; i++) {
+		runner->stdio[i] = -1;
+		if (runner->job.stdio[i] == 'f' && used < count)
+			runner->stdio[i] = fds[used++];
+	}
+	if (runner->job.audit && used < count) {
+		run->applied_file = fds[used];
+		applied_open_inside(run);
+	}
+	run->fault = runner->job.fault;
+	run->done = runner->job.ready.done;
+	run->cgroup.kind = runner->job.cgroup;
+	return take_spec(run, spec);
+}
+
+/* ---- what only root can do in here ---- */
+
+/* That this kernel is gVisor's is not taken on trust: its log says so. */
+static int know_kernel(struct jail_run *run)
+{
+	char *log AUTO_FREE = mem_calloc(8193, 1);
+
+	if (step_enter(run, STEP_gvisor) < 0 || klogctl(READ_ALL, log, 8192) < 0)
+		return step_fail(run, "the sandbox's kernel does not tell its name");
+	errno = 0;
+	if (!strstr(log, "gVisor"))
+		return step_fail(run, "this is not gVisor's kernel");
+	step_done(run);
+	return 0;
+}
+
+static int write_text(const char *path, const char *text)
+{
+	int fd AUTO_FD = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+/*
+ * The sandbox's own pids controller: what the payload may have of processes and threads, refused as
+ * natively with EAGAIN. Its mount is taken away again: the payload is its owner and would change it.
+ */
+static int count_processes(struct runner *runner)
+{
+	struct jail_run *run = &runner->run;
+	char number[24];
+
+	if (step_enter(run, STEP_rlimits) < 0 || mkdir(COUNTER, 0700) < 0 ||
+	    mount("none", COUNTER, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, "pids") < 0 ||
+	    mkdir(COUNTER "/payload", 0700) < 0)
+		return step_fail(run, "the sandbox's control group for processes");
+	snprintf(number, sizeof(number), "%llu",
+		 (unsigned long long)run->spec.limits.processes);
+	if (write_text(COUNTER "/payload/pids.max", number) < 0)
+		return step_fail(run, "pids.max of the sandbox");
+	runner->group = open(COUNTER "/payload/cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (runner->group < 0 || umount2(COUNTER, MNT_DETACH) < 0 || rmdir(COUNTER) < 0)
+		return step_fail(run, "the sandbox's control group cannot be hidden");
+	return 0;
+}
+
+/* ---- the payload ---- */
+
+/* The file system's one owner, who is root here, becomes the payload's user: by a user namespace, as
+ * natively. */
+static int become_payload(struct jail_run *run)
+{
+	char map[32];
+
+	snprintf(map, sizeof(map), "%d 0 1\n", JAIL_ID);
+	if (step_enter(run, STEP_ids) < 0 || unshare(CLONE_NEWUSER) < 0 ||
+	    write_text("/proc/self/uid_map", map) < 0 ||
+	    write_text("/proc/self/gid_map", map) < 0)
+		return step_fail(run, "ids of the payload cannot be mapped in the sandbox");
+	step_done(run);
+	return 0;
+}
+
+static int place_stdio(struct runner *runner)
+{
+	struct jail_run *run = &runner->run;
+
+	if (step_enter(run, STEP_stdio) < 0)
+		return step_fail(run, "standard descriptors");
+	run->payload_sock = fcntl(RUNNER_REPORT, F_DUPFD_CLOEXEC, 3);
+	for (int i = 0; i < 3; i++) {
+		int fd = runner->stdio[i];
+
+		if (fd < 0)
+			fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0 || dup2(fd, i) < 0)
+			return step_fail(run, "standard descriptors");
+	}
+	if (run->payload_sock != 3 && dup3(run->payload_sock, 3, O_CLOEXEC) < 0)
+		return step_fail(run, "descriptors");
+	run->payload_sock = 3;
+	for (int fd = 4; fd < 64; fd++)
+		if (fd != run->applied_file)
+			close(fd); /* close_range(2) is newer than runsc may be */
+	return 0;
+}
+
+static void __attribute__((noreturn)) payload(struct runner *runner, int go)
+{
+	struct jail_run *run = &runner->run;
+	struct jail_packet packet = runner->job.ready;
+	char *no_env[] = {NULL};
+	char byte;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(1); /* PID 1 has said why */
+	if (setsid() < 0)
+		step_fail(run, "setsid");
+	if (run->failure.what[0] || place_stdio(runner) < 0 || become_payload(run) < 0 ||
+	    confine_rlimits(run) < 0 || confine_capabilities(run) < 0 ||
+	    confine_seccomp(run) < 0 || confine_self_test(run, run->payload_sock) < 0)
+		give_up(run);
+	command_reset();
+	if (applied_collect(run) < 0)
+		give_up(run);
+	for (int fd = 4; fd < 64; fd++)
+		close(fd); /* close_range(2) is newer than runsc may be */
+	packet.done |= run->done;
+	if (chdir(run->spec.cwd) < 0) {
+		packet.failure.err = errno;
+		snprintf(packet.failure.what, sizeof(packet.failure.what),
+			 "working directory %s", run->spec.cwd);
+	}
+	if (packet_send(run->payload_sock, &packet, -1) < 0)
+		_exit(1);
+	packet.message = MSG_NOT_RUN;
+	if (!packet.failure.err) {
+		packet.failure.err =
+		    command_execute(run->spec.argv, run->spec.env ? run->spec.env : no_env);
+		snprintf(packet.failure.what, sizeof(packet.failure.what), "%s",
+			 run->spec.argv[0]);
+	}
+	packet_send(run->payload_sock, &packet, -1);
+	_exit(127);
+}
+
+/* ---- PID 1 ---- */
+
+/* Another user than the payload's, without any right: it can neither be signalled nor looked into. */
+static int give_up_power(struct jail_run *run)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+
+	if (setresgid(RUNNER_ID, RUNNER_ID, RUNNER_ID) < 0 ||
+	    setresuid(RUNNER_ID, RUNNER_ID, RUNNER_ID) < 0 ||
+	    syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+		return step_fail(run, "the runner cannot give up its rights");
+	return 0;
+}
+
+static uint64_t count_leftover(void)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	uint64_t count = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[300], text[512], *state;
+		int fd AUTO_FD = -1;
+		ssize_t len;
+
+		if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
+		    strcmp(entry->d_name, "1") == 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+		if (len <= 0)
+			continue;
+		text[len] = '\0';
+		state = strrchr(text, ')'); /* behind the name (proc_pid_stat(5)) */
+		count += state && state[1] && state[2] != 'Z' && state[2] != 'X';
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* Reaps until the payload has ended: any child, since orphans come to PID 1. */
+static void see_it_end(struct jail_run *run, pid_t child)
+{
+	struct jail_packet packet = {.message = MSG_ENDED};
+	struct rusage usage;
+	siginfo_t info;
+
+	for (;;) {
+		memset(&info, 0, sizeof(info));
+		memset(&usage, 0, sizeof(usage));
+		if (syscall(SYS_waitid, P_ALL, 0, &info, WEXITED, &usage) < 0) {
+			if (errno == EINTR)
+				continue;
+			_exit(1);
+		}
+		if (info.si_pid == child)
+			break;
+	}
+	packet.leftover = count_leftover();
+	packet.code = info.si_code;
+	packet.status = info.si_status;
+	packet.cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+	packet_send(run->payload_sock, &packet, -1);
+}
+
+void runner_main(void)
+{
+	struct runner runner;
+	struct jail_run *run = &runner.run;
+	char number[24];
+	int go[2];
+	pid_t child;
+
+	memset(&runner, 0, sizeof(runner));
+	run_init(run);
+	run->payload_sock = RUNNER_REPORT;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || take_job(&runner) < 0 || know_kernel(run) < 0 ||
+	    count_processes(&runner) < 0 || pipe2(go, O_CLOEXEC) < 0) {
+		step_fail(run, "runner");
+		give_up(run);
+	}
+	child = fork();
+	if (child == 0) {
+		close(go[1]);
+		payload(&runner, go[0]);
+	}
+	snprintf(number, sizeof(number), "%d", (int)child);
+	if (child < 0 || write(runner.group, number, strlen(number)) < 0) {
+		step_fail(run, "fork of the payload in the sandbox");
+		give_up(run);
+	}
+	if (give_up_power(run) < 0 || write(go[1], "g", 1) != 1) {
+		step_fail(run, "the payload cannot be started");
+		give_up(run);
+	}
+	for (int fd = 2; fd < 64; fd++)
+		close(fd); /* what the payload has must not be held open here as well */
+	close(RUNNER_JOB);
+	see_it_end(run, child);
+	_exit(0);
+}
