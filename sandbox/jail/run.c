@@ -131,9 +131,9 @@ static const char *namespace_remedy(int err)
 static const char *runtime_remedy(const struct jail_failure *failure)
 {
 	if (failure->step == STEP_gvisor)
-		return "see what runsc says when it is run by hand (Debian 12's release and "
-		       "newer "
-		       "ones are known to work), or choose jail.backend = native";
+		return "see what runsc says when it is run by hand (Debian 12's release is "
+		       "known "
+		       "to work), or choose jail.backend = native";
 	if (failure->err == ENOENT)
 		return "install runsc (Debian, Ubuntu: apt-get install runsc), name it with "
 		       "jail.runsc = PATH, or choose jail.backend = native";
