@@ -15,7 +15,7 @@
 #include "pipeline/base/text.h"
 
 /* A rewrite that keeps less than 40 % of at least this many lines is refused once. */
-#define SHRINK_LINES 30
+#define SHRINK_LINES 10
 
 static const char bom[] = EDIT_BOM;
 
@@ -27,6 +27,13 @@ void edit_release(struct edit *edit)
 	free(edit->to);
 	free(edit->old);
 	free(edit->text);
+	free(edit->old_id);
+	free(edit->new_id);
+	for (size_t i = 0; i < edit->hunk_count; i++) {
+		free(edit->hunks[i].body);
+		free(edit->hunks[i].scope);
+	}
+	free(edit->hunks);
 	*edit = (struct edit){0};
 }
 
@@ -46,6 +53,13 @@ void edit_list_push(struct edit_list *list, struct edit *taken)
 	}
 	list->items[list->len++] = *taken;
 	*taken = (struct edit){0};
+}
+
+void edit_push_hunk(struct edit *edit, struct edit_hunk *taken)
+{
+	edit->hunks = mem_realloc(edit->hunks, edit->hunk_count + 1, sizeof(*edit->hunks));
+	edit->hunks[edit->hunk_count++] = *taken;
+	*taken = (struct edit_hunk){0};
 }
 
 /* ---- outcomes ---- */
@@ -70,6 +84,10 @@ const char *edit_code_text(enum edit_code code)
 	    [EDIT_SHRINK] = "E_SHRINK",
 	    [EDIT_ELLIPSIS] = "E_ELLIPSIS",
 	    [EDIT_LIMIT] = "E_LIMIT",
+	    [EDIT_NO_ANCHOR] = "E_NO_ANCHOR",
+	    [EDIT_OVERLAP] = "E_OVERLAP",
+	    [EDIT_TRUNCATED] = "E_TRUNCATED",
+	    [EDIT_MALFORMED] = "E_MALFORMED",
 	};
 
 	return (size_t)code < ARRAY_LEN(names) ? names[code] : "?";
@@ -102,9 +120,7 @@ int edit_decide_error(struct edit_job *job, int rc, enum edit_code code)
 
 /* ---- preparing ---- */
 
-/* What a filter driver (LFS) stores is not what a person sees: bytes written past it would
- * be wrong. */
-static int check_filter(struct edit_job *job, const char *path)
+int edit_check_filter(struct edit_job *job, const char *path)
 {
 	struct attr_facts facts;
 	char shown[128];
@@ -152,7 +168,7 @@ int edit_look(struct edit_job *job, bool must)
 	case VIEW_EXEC:
 		break;
 	}
-	return job->edit->op == EDIT_DELETE ? 0 : check_filter(job, path);
+	return job->edit->op == EDIT_DELETE ? 0 : edit_check_filter(job, path);
 }
 
 int edit_load(struct edit_job *job)
@@ -193,7 +209,7 @@ bool edit_convert(const struct edit_job *job, const char *text, size_t len, stru
 			return false;
 		text = latin1.data;
 		len = latin1.len;
-	} else if (!text_is_utf8(text, len)) {
+	} else if (!text_is_utf8(text, len) && text_is_utf8(job->data.data, job->data.len)) {
 		return false;
 	}
 	if (job->has_bom && len >= EDIT_BOM_LEN && memcmp(text, bom, EDIT_BOM_LEN) == 0) {
@@ -204,35 +220,64 @@ bool edit_convert(const struct edit_job *job, const char *text, size_t len, stru
 	return true;
 }
 
-/* A comment that stands for code that was left out: "// ... rest unchanged". */
-bool edit_is_elision(const struct line *line)
+/* The words of a comment in lower case, without its opener; false for other lines. */
+static bool comment_words(const struct line *line, char lower[200])
 {
 	static const char *const openers[] = {"//", "#", "/*", "<!--", "--", ";", "%", "*"};
-	static const char *const words[] = {"existing", "rest of",  "remain", "unchanged",
-					    "same as",	"previous", "omitted"};
 	struct line rest = line_trim(line, NULL);
-	char lower[200];
 	size_t skip = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(openers) && !skip; i++)
 		if (rest.len > strlen(openers[i]) &&
 		    !memcmp(rest.text, openers[i], strlen(openers[i])))
 			skip = strlen(openers[i]);
-	while (skip && skip < rest.len && rest.text[skip] == ' ')
+	while (skip && skip < rest.len && strchr(" ([{", rest.text[skip]))
 		skip++;
-	if (!skip || rest.len - skip >= sizeof(lower))
+	if (!skip || rest.len - skip >= 200)
 		return false;
 	for (size_t i = skip; i < rest.len; i++) {
 		char c = rest.text[i];
 		lower[i - skip] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 	}
 	lower[rest.len - skip] = '\0';
-	if (strncmp(lower, "...", 3) != 0 && strncmp(lower, "\xE2\x80\xA6", 3) != 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strstr(lower, words[i]))
+	return true;
+}
+
+static bool has_word(const char *text, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strstr(text, words[i]))
 			return true;
 	return false;
+}
+
+/* A comment that stands for code that was left out: "// ... rest unchanged". */
+bool edit_is_elision(const struct line *line)
+{
+	static const char *const left_out[] = {"existing", "rest of",  "remain",  "unchanged",
+					       "same as",  "previous", "omitted", "other "};
+	static const char *const rest[] = {"unchanged", "remain", "same",
+					   "as before", "stays",  "omitted"};
+	char lower[200];
+
+	if (!comment_words(line, lower))
+		return false;
+	bool dots = strncmp(lower, "...", 3) == 0 || strncmp(lower, "\xE2\x80\xA6", 3) == 0;
+	size_t words = strspn(lower, ". ") + (dots && lower[0] != '.' ? 3 : 0);
+	if (dots && (has_word(lower, left_out, ARRAY_LEN(left_out)) ||
+		     strspn(lower + words, ". */->)]}") == strlen(lower + words)))
+		return true;
+	return strstr(lower, "existing code") || strstr(lower, "code unchanged") ||
+	       (strstr(lower, "rest of ") && has_word(lower, rest, ARRAY_LEN(rest)));
+}
+
+bool edit_is_gap(const struct line *line)
+{
+	struct line rest = line_trim(line, NULL);
+
+	return (rest.len == 3 &&
+		(!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
+	       edit_is_elision(line);
 }
 
 /* Whether the new text leaves something out that the file does not leave out in the same
@@ -244,7 +289,10 @@ bool edit_elides(const struct edit_job *job, const struct strbuf *text)
 	lines_split(text->data, text->len, true, &lines);
 	for (size_t i = 0; i < lines.len; i++) {
 		const struct line *line = &lines.items[i];
-		if (edit_is_elision(line) &&
+		/* a whole file's line of dots at its left edge is no code either */
+		bool gap = job->edit->op == EDIT_WRITE && line->len && line->text[0] != ' ' &&
+			   line->text[0] != '\t' && edit_is_gap(line);
+		if ((gap || edit_is_elision(line)) &&
 		    !memmem(job->data.data, job->data.len, line->text, line->len))
 			return true;
 	}
@@ -315,6 +363,9 @@ static int rewrite_bytes(struct edit_job *job, struct strbuf *out)
 	AUTO_LINES struct lines lines = {NULL, 0};
 	lines_split(before->data + skip, before->len - skip, true, &lines);
 	strbuf_add(out, bom, skip);
+	if (edit->keep_end && lines.len && !lines.items[lines.len - 1].end && job->text.len &&
+	    job->text.data[job->text.len - 1] == '\n')
+		job->text.data[--job->text.len] = '\0';
 	if (lines.len)
 		lines_rewrite(&lines, job->text.data, job->text.len, out);
 	else
@@ -322,10 +373,10 @@ static int rewrite_bytes(struct edit_job *job, struct strbuf *out)
 	return 0;
 }
 
-static enum view_kind write_kind(const struct edit_job *job, enum view_kind before)
+enum view_kind edit_kind(const struct edit_job *job, enum view_kind before)
 {
 	if (job->edit->mode)
-		return view_kind_of_mode((unsigned)job->edit->mode);
+		return job->edit->mode & 0100 ? VIEW_EXEC : VIEW_FILE;
 	return before == VIEW_EXEC ? VIEW_EXEC : VIEW_FILE;
 }
 
@@ -361,7 +412,7 @@ static int do_write(struct edit_job *job)
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
 	if ((rc = rewrite_bytes(job, &bytes)) < 0 || job->result->code)
 		return rc;
-	enum view_kind kind = write_kind(job, before);
+	enum view_kind kind = edit_kind(job, before);
 	if (exists && kind == job->st.kind && bytes.len == job->data.len && !bytes.full &&
 	    memcmp(bytes.data, job->data.data, bytes.len) == 0)
 		return edit_decide(job, EDIT_NOOP, "'%s' has exactly this content already",
@@ -462,19 +513,16 @@ static int do_delete(struct edit_job *job)
 	return edit_decide(job, EDIT_OK, "deleted '%s'", job->path);
 }
 
-static int do_rename(struct edit_job *job)
+int edit_look_target(struct edit_job *job, const char *to)
 {
-	const char *to = job->edit->to;
 	struct view_stat there;
 	char shown[256];
-	int rc = edit_look(job, true);
+	int rc = path_check(to, strlen(to), job->err);
 
-	if (rc < 0 || job->result->code)
-		return rc;
 	text_escape(shown, sizeof(shown), to, strlen(to));
-	if ((rc = path_check(to, strlen(to), job->err)) < 0)
+	if (rc < 0)
 		return edit_decide_error(job, rc, EDIT_PATH);
-	if ((rc = check_filter(job, to)) < 0 || job->result->code)
+	if ((rc = edit_check_filter(job, to)) < 0 || job->result->code)
 		return rc;
 	if (strcmp(job->edit->path, to) == 0)
 		return edit_decide(job, EDIT_NOOP, "'%s' has this name already", job->path);
@@ -487,11 +535,53 @@ static int do_rename(struct edit_job *job)
 		return edit_decide(
 		    job, EDIT_EXISTS,
 		    "'%s' exists already; delete it first if it is to be replaced", shown);
-	if ((rc = view_fits(job->view, to, (size_t)job->st.size, job->err)) < 0)
-		return edit_decide_error(job, rc, EDIT_LIMIT);
+	rc = view_fits(job->view, to, (size_t)job->st.size, job->err);
+	return rc < 0 ? edit_decide_error(job, rc, EDIT_LIMIT) : 0;
+}
+
+static int do_rename(struct edit_job *job)
+{
+	const char *to = job->edit->to;
+	char shown[256];
+	int rc = edit_look(job, true);
+
+	if (rc < 0 || job->result->code)
+		return rc;
+	if ((rc = edit_look_target(job, to)) < 0 || job->result->code)
+		return rc;
 	if ((rc = view_rename(job->view, job->edit->path, to, job->err)) < 0)
 		return edit_decide_error(job, rc, EDIT_PATH);
+	text_escape(shown, sizeof(shown), to, strlen(to));
 	return edit_decide(job, EDIT_OK, "renamed '%s' to '%s'", job->path, shown);
+}
+
+/* ---- mode ---- */
+
+bool edit_mode_is_plain(int mode)
+{
+	return mode == 0 || (mode & 0170000) == 0100000;
+}
+
+static int do_chmod(struct edit_job *job)
+{
+	int rc = edit_look(job, true);
+
+	if (rc < 0 || job->result->code)
+		return rc;
+	if (!edit_mode_is_plain(job->edit->mode) || !job->edit->mode)
+		return edit_decide(job, EDIT_MODE,
+				   "'%s' can only be a regular file, executable or not",
+				   job->path);
+	enum view_kind kind = edit_kind(job, job->st.kind);
+	if (kind == job->st.kind)
+		return edit_decide(job, EDIT_ALREADY_APPLIED, "'%s' has mode %s already",
+				   job->path, view_mode_text(kind));
+	if ((rc = edit_load(job)) < 0 || job->result->code)
+		return rc;
+	if ((rc = edit_put(job, kind, &job->data)) < 0 || job->result->code)
+		return rc;
+	return edit_decide(job, EDIT_OK, "'%s' has mode %s now", job->path,
+			   view_mode_text(kind));
 }
 
 /* ---- all of them ---- */
@@ -509,6 +599,10 @@ static int dispatch(struct edit_job *job)
 		return do_delete(job);
 	case EDIT_RENAME:
 		return do_rename(job);
+	case EDIT_CHMOD:
+		return do_chmod(job);
+	case EDIT_PATCH:
+		return edit_do_patch(job);
 	}
 	return error_set(job->err, ERROR_USAGE, "unknown edit");
 }

@@ -27,6 +27,26 @@ enum edit_op {
 	EDIT_INSERT,  /* text goes behind line number line (0: at the top) */
 	EDIT_DELETE,  /* the file is removed */
 	EDIT_RENAME,  /* the file moves to another path, its bytes and mode unchanged */
+	EDIT_CHMOD,   /* the file's mode becomes mode */
+	EDIT_PATCH,   /* hunks of one file, all decided before any is made; see below */
+};
+
+/*
+ * One hunk of EDIT_PATCH. body: lines that each begin with a mark and end with LF: ' ' context,
+ * '-' to be removed, '+' to be added, '?' context whose mark is lost (a blank line without its
+ * space; text behind a hunk that may be prose), '\\' the line before has no line end. Search and
+ * replace blocks have '-' lines alone and then '+' lines.
+ */
+struct edit_hunk {
+	char *body; /* owned */
+	size_t len;
+	long line;	 /* of the first old line, from 1 (of a hunk without old lines: the line
+			before it); -1: not said */
+	char *scope;	 /* owned: whole lines, LF between them, of which the hunk is behind the
+			last; or NULL */
+	bool must_scope; /* the scope has to be there; else it only helps to choose */
+	bool at_end;	 /* the hunk ends with the file */
+	bool ordered;	 /* the hunk is behind the one before it */
 };
 
 struct edit {
@@ -40,8 +60,22 @@ struct edit {
 	long count;  /* EDIT_REPLACE: how many places; 0 means 1; -1 means all (at least one) */
 	long line;   /* EDIT_INSERT */
 	int mode;    /* EDIT_WRITE: 0 (keep, or 100644), 0100644 or 0100755 */
-	bool create; /* EDIT_WRITE: refuse when the file exists */
+	bool create; /* EDIT_WRITE, PATCH: the file is made; refuse when it exists */
+	bool keep_end; /* EDIT_WRITE: text cannot say whether the last line has an end: the
+			  file's way is kept */
+	/* EDIT_PATCH; to: the file gets this name too, mode as for EDIT_WRITE */
+	bool copy;   /* to is another file, path stays */
+	bool remove; /* the file goes away; the hunks hold all of it */
+	bool search; /* a search and replace block: line numbers that were copied along, and a
+			blank first line, are forgiven */
+	bool binary; /* the patch says that the file is binary and does not hold its bytes */
+	char *old_id, *new_id; /* owned: what blob ids begin with, as the patch says; or NULL */
+	struct edit_hunk *hunks; /* owned */
+	size_t hunk_count;
 };
+
+/* Appends a hunk to an EDIT_PATCH; *taken is zeroed. */
+void edit_push_hunk(struct edit *edit, struct edit_hunk *taken);
 
 struct edit_list {
 	struct edit *items;
@@ -70,6 +104,10 @@ enum edit_code {
 	EDIT_SHRINK,	      /* a rewrite that drops most of a file */
 	EDIT_ELLIPSIS,	      /* old or new leaves something out with "..." */
 	EDIT_LIMIT,	      /* too many files or bytes */
+	EDIT_NO_ANCHOR,	      /* lines to add, and nothing that says where */
+	EDIT_OVERLAP,	      /* two hunks change the same lines */
+	EDIT_TRUNCATED,	      /* the text of the edits ends in the middle of one */
+	EDIT_MALFORMED,	      /* the text of the edits cannot be read */
 };
 const char *edit_code_text(enum edit_code code); /* "E_NO_MATCH", …; "ok" */
 
@@ -98,5 +136,16 @@ int edit_apply(struct view *view, const struct edit *edit, struct edit_result *r
  * refused here, since the list was accepted before.
  */
 int edit_apply_all(struct view *view, const struct edit_list *list, struct error *err);
+
+/*
+ * Tries a list: all of it is made or none. results: one for each edit, of list->len. An edit
+ * that is there already does not hinder the others. Edits behind a refused one are decided
+ * too, on the state that the accepted ones leave, so that all is told at once. 0 and *outcome:
+ * EDIT_OK when the view was changed, EDIT_ALREADY_APPLIED when everything is there already,
+ * EDIT_NOOP for an empty list, else the code of the first that was refused (the view is as it
+ * was). ERROR_FAILED as edit_apply.
+ */
+int edit_try(struct view *view, const struct edit_list *list, struct edit_result *results,
+	     enum edit_code *outcome, struct error *err);
 
 #endif

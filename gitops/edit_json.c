@@ -12,13 +12,20 @@
 static const struct {
 	const char *name;
 	enum edit_op op;
-	const char *keys[8];
+	const char *keys[14];
 } ops[] = {
-    {"write", EDIT_WRITE, {"op", "path", "content", "content_base64", "mode", "create"}},
+    {"write",
+     EDIT_WRITE,
+     {"op", "path", "content", "content_base64", "mode", "create", "keep_end"}},
     {"edit", EDIT_REPLACE, {"op", "path", "old", "old_base64", "new", "new_base64", "count"}},
     {"insert", EDIT_INSERT, {"op", "path", "line", "text", "text_base64"}},
     {"delete", EDIT_DELETE, {"op", "path"}},
     {"rename", EDIT_RENAME, {"op", "path", "to"}},
+    {"chmod", EDIT_CHMOD, {"op", "path", "mode"}},
+    {"patch",
+     EDIT_PATCH,
+     {"op", "path", "to", "copy", "create", "remove", "binary", "search", "mode", "old_id",
+      "new_id", "hunks"}},
 };
 
 /* A member "key" or "key_base64", owned by the caller. Absent: empty when optional. */
@@ -65,6 +72,59 @@ static int take_mode(const struct json *object, int *mode, struct error *err)
 	return 0;
 }
 
+static int take_optional(const struct json *object, const char *key, char **text,
+			 struct error *err)
+{
+	return js_get(object, key) ? take_path(object, key, text, err) : 0;
+}
+
+static int take_hunk(const struct json *object, struct edit *edit, struct error *err)
+{
+	static const char *const keys[] = {"body",	 "body_base64", "line",	   "scope",
+					   "must_scope", "at_end",	"ordered", NULL};
+	struct edit_hunk hunk = {.line = -1};
+	long long line = -1;
+	int rc = js_check_keys(object, keys, err);
+
+	if (rc == 0)
+		rc = take_bytes(object, "body", false, &hunk.body, &hunk.len, err);
+	if (rc == 0 && js_get(object, "line"))
+		rc = js_need_int(object, "line", -1, 1000000000, &line, err);
+	if (rc == 0)
+		rc = take_optional(object, "scope", &hunk.scope, err);
+	hunk.line = (long)line;
+	hunk.must_scope = js_bool(object, "must_scope", false);
+	hunk.at_end = js_bool(object, "at_end", false);
+	hunk.ordered = js_bool(object, "ordered", false);
+	/* taken in any case, so that the edit's release frees it */
+	edit_push_hunk(edit, &hunk);
+	return rc;
+}
+
+static int take_patch(const struct json *object, struct edit *edit, struct error *err)
+{
+	const struct json *hunks = js_get(object, "hunks");
+	int rc = take_optional(object, "to", &edit->to, err);
+
+	edit->copy = js_bool(object, "copy", false);
+	edit->create = js_bool(object, "create", false);
+	edit->remove = js_bool(object, "remove", false);
+	edit->binary = js_bool(object, "binary", false);
+	edit->search = js_bool(object, "search", false);
+	if (rc == 0)
+		rc = take_mode(object, &edit->mode, err);
+	if (rc == 0)
+		rc = take_optional(object, "old_id", &edit->old_id, err);
+	if (rc == 0)
+		rc = take_optional(object, "new_id", &edit->new_id, err);
+	if (rc == 0 && (!js_is_array(hunks) || js_len(hunks) > EDIT_LIST_MAX))
+		return error_set(err, ERROR_USAGE, "hunks must be an array of at most %d",
+				 EDIT_LIST_MAX);
+	for (size_t i = 0; i < js_len(hunks) && rc == 0; i++)
+		rc = take_hunk(js_at(hunks, i), edit, err);
+	return rc;
+}
+
 static int take_members(const struct json *object, struct edit *edit, struct error *err)
 {
 	long long number = 0;
@@ -75,6 +135,7 @@ static int take_members(const struct json *object, struct edit *edit, struct err
 	switch (edit->op) {
 	case EDIT_WRITE:
 		edit->create = js_bool(object, "create", false);
+		edit->keep_end = js_bool(object, "keep_end", false);
 		if ((rc = take_mode(object, &edit->mode, err)) < 0)
 			return rc;
 		return take_bytes(object, "content", false, &edit->text, &edit->text_len, err);
@@ -97,6 +158,10 @@ static int take_members(const struct json *object, struct edit *edit, struct err
 		return 0;
 	case EDIT_RENAME:
 		return take_path(object, "to", &edit->to, err);
+	case EDIT_CHMOD:
+		return take_mode(object, &edit->mode, err);
+	case EDIT_PATCH:
+		return take_patch(object, edit, err);
 	}
 	return 0;
 }
@@ -122,13 +187,60 @@ int edit_from_json(const struct json *object, struct edit *edit, struct error *e
 			edit_release(edit);
 		return rc;
 	}
-	return error_set(err, ERROR_USAGE,
-			 "unknown op '%.40s' (write, edit, insert, delete, rename)", name);
+	return error_set(
+	    err, ERROR_USAGE,
+	    "unknown op '%.40s' (write, edit, insert, delete, rename, chmod, patch)", name);
 }
 
 static const char *bytes_or_empty(const char *data)
 {
 	return data ? data : "";
+}
+
+static void set_flag(struct json *object, const char *key, bool value)
+{
+	if (value)
+		js_set_bool(object, key, true);
+}
+
+static void set_text(struct json *object, const char *key, const char *text)
+{
+	if (text)
+		js_set_str(object, key, text);
+}
+
+static void set_mode(struct json *object, int mode)
+{
+	if (mode)
+		js_set_str(object, "mode", mode & 0100 ? "100755" : "100644");
+}
+
+static void set_patch(struct json *object, const struct edit *edit)
+{
+	struct json *hunks = js_array_new();
+
+	set_text(object, "to", edit->to);
+	set_flag(object, "copy", edit->copy);
+	set_flag(object, "create", edit->create);
+	set_flag(object, "remove", edit->remove);
+	set_flag(object, "binary", edit->binary);
+	set_flag(object, "search", edit->search);
+	set_mode(object, edit->mode);
+	set_text(object, "old_id", edit->old_id);
+	set_text(object, "new_id", edit->new_id);
+	for (size_t i = 0; i < edit->hunk_count; i++) {
+		const struct edit_hunk *hunk = &edit->hunks[i];
+		struct json *one = js_object_new();
+		js_set_bytes(one, "body", bytes_or_empty(hunk->body), hunk->len);
+		if (hunk->line >= 0)
+			js_set_int(one, "line", hunk->line);
+		set_text(one, "scope", hunk->scope);
+		set_flag(one, "must_scope", hunk->must_scope);
+		set_flag(one, "at_end", hunk->at_end);
+		set_flag(one, "ordered", hunk->ordered);
+		js_push(hunks, one);
+	}
+	js_set(object, "hunks", hunks);
 }
 
 struct json *edit_to_json(const struct edit *edit)
@@ -142,10 +254,9 @@ struct json *edit_to_json(const struct edit *edit)
 	switch (edit->op) {
 	case EDIT_WRITE:
 		js_set_bytes(object, "content", bytes_or_empty(edit->text), edit->text_len);
-		if (edit->mode)
-			js_set_str(object, "mode", edit->mode == 0100755 ? "100755" : "100644");
-		if (edit->create)
-			js_set_bool(object, "create", true);
+		set_mode(object, edit->mode);
+		set_flag(object, "create", edit->create);
+		set_flag(object, "keep_end", edit->keep_end);
 		break;
 	case EDIT_REPLACE:
 		js_set_bytes(object, "old", bytes_or_empty(edit->old), edit->old_len);
@@ -161,6 +272,12 @@ struct json *edit_to_json(const struct edit *edit)
 		break;
 	case EDIT_RENAME:
 		js_set_str(object, "to", edit->to);
+		break;
+	case EDIT_CHMOD:
+		set_mode(object, edit->mode);
+		break;
+	case EDIT_PATCH:
+		set_patch(object, edit);
 		break;
 	}
 	return object;

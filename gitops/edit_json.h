@@ -7,6 +7,10 @@
  *	{"op":"insert","path":P,"line":N,"text":T}           behind line N, 0: at the top
  *	{"op":"delete","path":P}
  *	{"op":"rename","path":P,"to":P}
+ *	{"op":"chmod","path":P,"mode":"100644"|"100755"}
+ *	{"op":"patch","path":P,"to":P?,"copy":true?,"create":true?,"remove":true?,"binary":true?,
+ *	 "search":true?,"mode"?,"old_id":HEX?,"new_id":HEX?,"hunks":[{"body":T,"line":N?,
+ *	 "scope":T?,"must_scope":true?,"at_end":true?,"ordered":true?}...]}   as struct edit has it
  *
  * Instead of content, old, new and text there may be content_base64 and so on.
  */

@@ -98,6 +98,29 @@ struct line line_trim(const struct line *line, size_t *indent)
 	return (struct line){.text = line->text + skip, .len = len - skip, .end = line->end};
 }
 
+size_t line_number_prefix(const struct line *line, long *number)
+{
+	size_t pos = 0;
+
+	while (pos < line->len && line->text[pos] == ' ')
+		pos++;
+	size_t digits = pos;
+	*number = 0;
+	while (pos < line->len && pos - digits < 9 && line->text[pos] >= '0' &&
+	       line->text[pos] <= '9')
+		*number = *number * 10 + (line->text[pos++] - '0');
+	if (pos == digits || pos == line->len)
+		return 0;
+	if (line->text[pos] == '\t')
+		return pos + 1;
+	if (line->text[pos] == ' ' && pos + 1 < line->len)
+		pos++;
+	if (line->text[pos] != '|' && line->text[pos] != ':')
+		return 0;
+	pos++;
+	return pos < line->len && line->text[pos] == ' ' ? pos + 1 : pos;
+}
+
 /* What a typographic character is typed as; the code itself otherwise. */
 static unsigned plain(unsigned code)
 {

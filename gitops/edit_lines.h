@@ -73,6 +73,18 @@ void text_file_release(struct text_file *file);
 void places_find(const struct text_file *file, const char *old, size_t len,
 		 struct places *places);
 
+/* Where old may match at any level: the lines agree but for blanks at either end and
+ * punctuation. Indices of first lines, owned by the caller. */
+size_t *lines_candidates(const struct text_file *file, const struct lines *old, size_t *count);
+
+/* Appends to places the candidates at which whole lines match at this level. */
+void places_find_lines(const struct text_file *file, const struct lines *old,
+		       enum edit_level level, const size_t *candidates, size_t count,
+		       struct places *places);
+
+/* Lines that say something: a search of blank lines alone must be exact. */
+bool lines_have_text(const struct lines *lines);
+
 /*
  * Appends the file with now (LF only) in each place of old. Lines that are in old and in now
  * keep the file's bytes; changed lines keep the line end of the line they replace, added ones
@@ -97,6 +109,9 @@ void lines_rewrite(const struct lines *file, const char *now, size_t len, struct
 bool line_equal(const struct line *a, const struct line *b, enum edit_level level);
 /* Equal for lines that are equal at any level: blanks at the ends do not count. */
 uint64_t line_hash(const struct line *line);
+/* Length of a line number that was copied from a listing ("   12<TAB>", "12: ", "12 | ") at
+ * the start of a line, and *number; 0 when there is none. */
+size_t line_number_prefix(const struct line *line, long *number);
 /* Line without leading and trailing blanks, its indentation's length. */
 struct line line_trim(const struct line *line, size_t *indent);
 

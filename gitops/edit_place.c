@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gitops/edit_indent.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 
@@ -63,188 +64,6 @@ static void find_exact(const struct text_file *file, const char *old, size_t len
 	}
 }
 
-/* ---- indentation ---- */
-
-#define INDENTS_MAX 64
-
-/* From the edit's indentations to the file's. Both point into texts that live longer. */
-struct indent_pair {
-	const char *from, *to;
-	size_t from_len, to_len;
-};
-
-struct indent_map {
-	struct indent_pair *pairs; /* owned */
-	size_t len, cap;
-};
-
-static const struct indent_pair *indent_get(const struct indent_map *map, const char *from,
-					    size_t len)
-{
-	for (size_t i = 0; map->pairs && i < map->len; i++)
-		if (map->pairs[i].from_len == len && memcmp(map->pairs[i].from, from, len) == 0)
-			return &map->pairs[i];
-	return NULL;
-}
-
-/* Notes that from is to in the file; false when it is something else already. */
-static bool indent_add(struct indent_map *map, const char *from, size_t from_len,
-		       const char *to, size_t to_len)
-{
-	const struct indent_pair *have = indent_get(map, from, from_len);
-
-	if (have)
-		return have->to_len == to_len && memcmp(have->to, to, to_len) == 0;
-	if (map->len == INDENTS_MAX) /* nobody indents in that many ways */
-		return false;
-	if (map->len == map->cap) {
-		map->cap = map->cap ? map->cap * 2 : 8;
-		map->pairs = mem_realloc(map->pairs, map->cap, sizeof(*map->pairs));
-	}
-	map->pairs[map->len++] = (struct indent_pair){from, to, from_len, to_len};
-	return true;
-}
-
-/* Whether the lines match at one consistent map of indentations, which is left in map. */
-static bool indent_match(const struct line *file, const struct lines *old,
-			 struct indent_map *map)
-{
-	map->len = 0;
-	for (size_t i = 0; i < old->len; i++) {
-		size_t from, to;
-		struct line mine = line_trim(&old->items[i], &from),
-			    theirs = line_trim(&file[i], &to);
-		if (!line_equal(&mine, &theirs, LEVEL_PUNCTUATION))
-			return false;
-		if (mine.len && !indent_add(map, old->items[i].text, from, file[i].text, to))
-			return false;
-	}
-	return true;
-}
-
-/* All pairs put the same text in front: its length, or -1. */
-static long common_shift(const struct indent_map *map)
-{
-	long shift = -1;
-
-	for (size_t i = 0; map->pairs && i < map->len; i++) {
-		const struct indent_pair *pair = &map->pairs[i];
-		if (pair->to_len < pair->from_len ||
-		    memcmp(pair->to + (pair->to_len - pair->from_len), pair->from,
-			   pair->from_len) != 0)
-			return -1;
-		long here = (long)(pair->to_len - pair->from_len);
-		if (shift >= 0 &&
-		    (here != shift || memcmp(pair->to, map->pairs[0].to, (size_t)shift) != 0))
-			return -1;
-		shift = here;
-	}
-	return shift;
-}
-
-/* One step of indentation on either side. */
-struct indent_unit {
-	const char *from, *to;
-	size_t from_len, to_len;
-};
-
-static bool all_same(const char *text, size_t len)
-{
-	for (size_t i = 1; i < len; i++)
-		if (text[i] != text[0])
-			return false;
-	return len > 0;
-}
-
-static size_t gcd(size_t a, size_t b)
-{
-	while (b) {
-		size_t rest = a % b;
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
-/* The step between two pairs, or of one pair above no indentation, made as small as it
- * divides. */
-static bool indent_unit(const struct indent_map *map, struct indent_unit *unit)
-{
-	static const struct indent_pair none = {"", "", 0, 0};
-
-	for (size_t i = 0; map->pairs && i < map->len; i++)
-		for (size_t j = 0; j <= map->len; j++) {
-			const struct indent_pair *big = &map->pairs[i];
-			const struct indent_pair *small = j < map->len ? &map->pairs[j] : &none;
-			if (j == map->len && indent_get(map, "", 0))
-				continue;
-			if (big->from_len <= small->from_len || big->to_len <= small->to_len ||
-			    memcmp(big->from, small->from, small->from_len) != 0 ||
-			    memcmp(big->to, small->to, small->to_len) != 0)
-				continue;
-			*unit = (struct indent_unit){
-			    big->from + small->from_len, big->to + small->to_len,
-			    big->from_len - small->from_len, big->to_len - small->to_len};
-			if (!all_same(unit->from, unit->from_len) ||
-			    !all_same(unit->to, unit->to_len))
-				continue;
-			size_t divisor = gcd(unit->from_len, unit->to_len);
-			unit->from_len /= divisor;
-			unit->to_len /= divisor;
-			return true;
-		}
-	return false;
-}
-
-/* Appends rest, a whole number of steps, in the file's steps. */
-static bool add_steps(const struct indent_unit *unit, const char *rest, size_t len,
-		      struct strbuf *out)
-{
-	if (len % unit->from_len)
-		return false;
-	for (size_t pos = 0; pos < len; pos += unit->from_len)
-		if (memcmp(rest + pos, unit->from, unit->from_len) != 0)
-			return false;
-	for (size_t pos = 0; pos < len; pos += unit->from_len)
-		strbuf_add(out, unit->to, unit->to_len);
-	return true;
-}
-
-/* Appends the file's indentation for one of the edit's. False when the map does not say. */
-static bool indent_translate(const struct indent_map *map, const char *from, size_t len,
-			     struct strbuf *out)
-{
-	const struct indent_pair *pair = indent_get(map, from, len), *best = NULL;
-	struct indent_unit unit;
-	long shift = common_shift(map);
-
-	if (pair) {
-		strbuf_add(out, pair->to, pair->to_len);
-		return true;
-	}
-	if (shift >= 0) {
-		strbuf_add(out, map->pairs[0].to, (size_t)shift);
-		strbuf_add(out, from, len);
-		return true;
-	}
-	if (!indent_unit(map, &unit))
-		return false;
-	for (size_t i = 0; map->pairs && i < map->len; i++) {
-		const struct indent_pair *have = &map->pairs[i];
-		if (have->from_len < len && memcmp(have->from, from, have->from_len) == 0 &&
-		    (!best || have->from_len > best->from_len))
-			best = have;
-	}
-	size_t mark = out->len;
-	strbuf_add(out, best ? best->to : "", best ? best->to_len : 0);
-	size_t known = best ? best->from_len : 0;
-	if ((best || !indent_get(map, "", 0)) &&
-	    add_steps(&unit, from + known, len - known, out))
-		return true;
-	out->len = mark;
-	return false;
-}
-
 /* ---- finding ---- */
 
 static bool match_here(const struct line *file, const struct lines *old, enum edit_level level,
@@ -258,13 +77,9 @@ static bool match_here(const struct line *file, const struct lines *old, enum ed
 	return true;
 }
 
-/*
- * Where old may match at any level: the lines' hashes without blanks at either end, punctuation
- * folded, agree (Rabin and Karp's rolling sum). So the time is that of one pass over the file,
- * also when all of its lines are alike. The indices, owned by the caller.
- */
-static size_t *find_candidates(const struct text_file *file, const struct lines *old,
-			       size_t *count)
+/* Rabin and Karp's rolling sum: the time is that of one pass over the file, also when all of
+ * its lines are alike. */
+size_t *lines_candidates(const struct text_file *file, const struct lines *old, size_t *count)
 {
 	const uint64_t base = 0x100000001b3ULL;
 	uint64_t want = 0, have = 0, top = 1;
@@ -292,7 +107,7 @@ static size_t *find_candidates(const struct text_file *file, const struct lines 
 	return found;
 }
 
-static void find_lines(const struct text_file *file, const struct lines *old,
+void places_find_lines(const struct text_file *file, const struct lines *old,
 		       enum edit_level level, const size_t *candidates, size_t count,
 		       struct places *places)
 {
@@ -311,11 +126,10 @@ static void find_lines(const struct text_file *file, const struct lines *old,
 		}
 		add_place(places, (struct place){.first = at, .count = old->len});
 	}
-	free(map.pairs);
+	indent_release(&map);
 }
 
-/* Lines that say something: a search of blank lines alone must be exact. */
-static bool has_text(const struct lines *lines)
+bool lines_have_text(const struct lines *lines)
 {
 	for (size_t i = 0; i < lines->len; i++)
 		if (line_trim(&lines->items[i], NULL).len)
@@ -331,12 +145,12 @@ void places_find(const struct text_file *file, const char *old, size_t len,
 	*places = (struct places){.level = LEVEL_EXACT};
 	find_exact(file, old, len, places);
 	lines_split(old, len, false, &lines);
-	if (places->len || !has_text(&lines))
+	if (places->len || !lines_have_text(&lines))
 		return;
-	size_t count, *candidates = find_candidates(file, &lines, &count);
+	size_t count, *candidates = lines_candidates(file, &lines, &count);
 	for (int level = LEVEL_BLANKS; level <= LEVEL_INDENT && !places->len; level++) {
 		places->level = (enum edit_level)level;
-		find_lines(file, &lines, places->level, candidates, count, places);
+		places_find_lines(file, &lines, places->level, candidates, count, places);
 	}
 	free(candidates);
 }
@@ -362,24 +176,6 @@ static const char *new_end(const struct change *change, size_t from, size_t to, 
 	if (from + k < to && lines->items[change->first + from + k].end)
 		return lines_neighbour_end(lines, change->first + from + k + 1);
 	return lines_neighbour_end(lines, change->first + to);
-}
-
-static int emit_new(const struct change *change, const struct line *line, struct strbuf *out)
-{
-	size_t indent;
-
-	if (!change->map || !change->map->len) {
-		strbuf_add(out, line->text, line->len);
-		return 0;
-	}
-	struct line rest = line_trim(line, &indent);
-	if (!rest.len) {
-		return 0; /* a blank line stays empty */
-	}
-	if (!indent_translate(change->map, line->text, indent, out))
-		return -1;
-	strbuf_add(out, line->text + indent, line->len - indent);
-	return 0;
 }
 
 /* Appends the new lines of one place. */
@@ -408,7 +204,7 @@ static int emit(const struct change *change, struct strbuf *out)
 		size_t to = stop < change->now->len ? (size_t)map[stop] : change->count;
 		for (size_t k = 0; j < stop; j++, k++) {
 			line = &change->now->items[j];
-			if (emit_new(change, line, out) < 0)
+			if (indent_add_line(change->map, line, out) < 0)
 				return -1;
 			if (line->end)
 				strbuf_adds(out, new_end(change, from, to, k));
@@ -441,7 +237,7 @@ static int replace_lines(const struct text_file *file, const struct place *place
 		strbuf_add(out, last->text + last->len, last->end);
 	if (new_last)
 		new_last->end = kept;
-	free(map.pairs);
+	indent_release(&map);
 	return rc;
 }
 

@@ -8,21 +8,6 @@
 #include "gitops/edit_near.h"
 #include "pipeline/base/error.h"
 
-/* Length of "   12<TAB>" at the start of a line; 0 when there is none. */
-static size_t number_prefix(const struct line *line, long *number)
-{
-	size_t pos = 0;
-
-	while (pos < line->len && line->text[pos] == ' ')
-		pos++;
-	size_t digits = pos;
-	*number = 0;
-	while (pos < line->len && pos - digits < 9 && line->text[pos] >= '0' &&
-	       line->text[pos] <= '9')
-		*number = *number * 10 + (line->text[pos++] - '0');
-	return pos > digits && pos < line->len && line->text[pos] == '\t' ? pos + 1 : 0;
-}
-
 /* Takes line numbers, copied from a listing, off every line. False when not every line has
  * one, or, with consecutive, when they do not count up. */
 static bool strip_numbers(const struct strbuf *text, bool consecutive, struct strbuf *out)
@@ -33,7 +18,7 @@ static bool strip_numbers(const struct strbuf *text, bool consecutive, struct st
 	lines_split(text->data, text->len, false, &lines);
 	for (size_t i = 0; i < lines.len; i++) {
 		long number;
-		size_t skip = number_prefix(&lines.items[i], &number);
+		size_t skip = line_number_prefix(&lines.items[i], &number);
 		if (!skip || (consecutive && i && number != last + 1))
 			return false;
 		last = number;
@@ -83,13 +68,9 @@ static bool has_ellipsis_line(const struct strbuf *text)
 	AUTO_LINES struct lines lines = {NULL, 0};
 
 	lines_split(text->data, text->len, false, &lines);
-	for (size_t i = 0; i < lines.len; i++) {
-		struct line rest = line_trim(&lines.items[i], NULL);
-		if ((rest.len == 3 &&
-		     (!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
-		    edit_is_elision(&lines.items[i]))
+	for (size_t i = 0; i < lines.len; i++)
+		if (edit_is_gap(&lines.items[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -107,7 +88,9 @@ static int decide_unmatched(struct edit_job *job, const struct text_file *file)
 		return edit_decide(job, EDIT_ELLIPSIS,
 				   "the text to find leaves something out with '...'; give the "
 				   "exact lines, fewer of them");
-	if (job->text.len && !only_blank(&job->text) &&
+	/* a text that is part of the old one, or next to nothing, proves nothing */
+	if (job->text.len >= 3 && !only_blank(&job->text) &&
+	    !memmem(job->old.data, job->old.len, job->text.data, job->text.len) &&
 	    memmem(file->norm, file->norm_len, job->text.data, job->text.len))
 		return edit_decide(
 		    job, EDIT_ALREADY_APPLIED,

@@ -155,6 +155,13 @@ void view_revert(struct view *view, const char *path);
 /* Removes one and puts at the other in one step: both or none. Same results. */
 int view_rename(struct view *view, const char *path, const char *to, struct error *err);
 
+/* The view's changes as they are now, to go back to. The caller frees the mark; it is of this
+ * view alone. */
+struct view_mark;
+struct view_mark *view_save(const struct view *view);
+void view_restore(struct view *view, const struct view_mark *mark);
+void view_mark_free(struct view_mark *mark); /* NULL is fine */
+
 /* A changed path, for tree, diff and layer. Sorted by bytes. */
 struct view_change {
 	const char *path;	       /* borrowed from the view */

@@ -283,6 +283,60 @@ int view_base_kind(struct view *view, const char *path, enum view_kind *kind, st
 	return 0;
 }
 
+/* ---- going back ---- */
+
+struct view_mark {
+	struct view_item *items; /* owned copies */
+	size_t len;
+	uint64_t bytes;
+};
+
+static struct view_item *copy_items(const struct view_item *items, size_t len)
+{
+	struct view_item *copies = mem_calloc(len + 1, sizeof(*copies));
+
+	for (size_t i = 0; i < len; i++) {
+		copies[i] = items[i];
+		copies[i].path = mem_strdup(items[i].path);
+		copies[i].data = items[i].data ? copy_bytes(items[i].data, items[i].len) : NULL;
+	}
+	return copies;
+}
+
+static void free_items(struct view_item *items, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		free(items[i].path);
+		free(items[i].data);
+	}
+	free(items);
+}
+
+struct view_mark *view_save(const struct view *view)
+{
+	struct view_mark *mark = mem_calloc(1, sizeof(*mark));
+
+	*mark = (struct view_mark){copy_items(view->items, view->len), view->len, view->bytes};
+	return mark;
+}
+
+void view_restore(struct view *view, const struct view_mark *mark)
+{
+	free_items(view->items, view->len);
+	view->items = copy_items(mark->items, mark->len);
+	view->len = mark->len;
+	view->cap = mark->len + 1;
+	view->bytes = mark->bytes;
+}
+
+void view_mark_free(struct view_mark *mark)
+{
+	if (!mark)
+		return;
+	free_items(mark->items, mark->len);
+	free(mark);
+}
+
 /* ---- what changed ---- */
 
 static int fill_change(struct view *view, const struct view_item *item,

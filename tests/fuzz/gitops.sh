@@ -29,7 +29,7 @@ for source in $sources; do
 	# shellcheck disable=SC2086
 	$compile -c "$source" -o "$TMP/objects/$(echo "$source" | tr / _).o" 2>>"$TMP/compile.err" || break
 done
-for name in gitops_place gitops_patterns gitops_message gitops_edits gitops_policy; do
+for name in gitops_place gitops_patterns gitops_message gitops_edits gitops_edit_text gitops_policy; do
 	# shellcheck disable=SC2086
 	tap_run "$name is built" $link "tests/fuzz/$name.c" "$TMP"/objects/*.o -o "$TMP/$name" $libraries
 	if [ "$fuzzer" ]; then
