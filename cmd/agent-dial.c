@@ -49,6 +49,10 @@
 #define REASON_MAX 512
 /* After the stage has closed its side for good, how long the other side may stay silent. */
 #define LINGER_MS 10000
+/* A connection that cannot be handed on because the user has too many descriptors on their way already is
+ * tried again this often, for so long. */
+#define HAND_ON_PAUSE_MS 50
+#define HAND_ON_MS 3000
 
 /* Bytes on their way in one direction. */
 struct flow {
@@ -74,6 +78,8 @@ struct dial {
 	const struct addrinfo *next; /* to try when the current attempt fails */
 	int attempt;		     /* owned: a socket that is connecting, -1: none */
 	long long attempt_deadline_ms;
+	int theirs, ours;	 /* owned: of an attempt that is connected and cannot be
+					handed on as yet; else -1 */
 	char reason[REASON_MAX]; /* why the attempts so far failed */
 	bool asking;		 /* FD_NET is open */
 	struct link links[LINKS_MOST];
@@ -246,34 +252,73 @@ static bool resolve(struct dial *dial)
 	return false;
 }
 
-/* Pumps start; the stage gets its end of a socketpair. */
-static void connected(struct dial *dial)
+static void attempt_close(struct dial *dial)
 {
-	int pair[2], theirs AUTO_FD = -1, ours AUTO_FD = -1, on = 1;
-	struct link *link = link_free_one(dial);
+	close(fd_steal(&dial->attempt));
+	if (dial->theirs >= 0)
+		close(fd_steal(&dial->theirs));
+	if (dial->ours >= 0)
+		close(fd_steal(&dial->ours));
+}
 
-	if (!link || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-		snprintf(dial->reason, sizeof(dial->reason), "more than %d connections at once",
-			 LINKS_MOST);
-		close(fd_steal(&dial->attempt));
+/* unix(7): the user's descriptors on their way are too many, or there is no memory. */
+static bool may_pass(int code)
+{
+	return code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM || code == EINTR ||
+	       code == EAGAIN;
+}
+
+/* The stage gets its end of the socketpair, and pumps start; or later, or it is told why not. */
+static void hand_on(struct dial *dial)
+{
+	struct link *link = link_free_one(dial);
+	int on = 1;
+
+	if (!answer_ok(dial->theirs)) {
+		int code = errno;
+
+		if (may_pass(code) && fd_now_ms() < dial->attempt_deadline_ms)
+			return;
+		attempt_close(dial);
+		if (!may_pass(code)) {
+			dial->asking = false;
+			return;
+		}
+		snprintf(
+		    dial->reason, sizeof(dial->reason),
+		    "%s port %s answers, but its connection cannot be handed on: %s (%s): this "
+		    "user's programs have too many descriptors on their way to each other",
+		    dial->host, dial->port, strerrorname_np(code), strerror(code));
 		answer_no(dial);
 		return;
 	}
-	ours = pair[0];
-	theirs = pair[1];
-	if (!answer_ok(theirs)) {
-		close(fd_steal(&dial->attempt));
-		dial->asking = false;
-		return;
-	}
+	close(fd_steal(&dial->theirs));
 	setsockopt(dial->attempt, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(dial->attempt, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	link->tcp = fd_steal(&dial->attempt);
-	link->local = fd_steal(&ours);
+	link->local = fd_steal(&dial->ours);
 	link->out.data = mem_calloc(BUFFER_BYTES, 1);
 	link->in.data = mem_calloc(BUFFER_BYTES, 1);
 	link->active_ms = fd_now_ms();
 	dial->connections++;
+}
+
+static void connected(struct dial *dial)
+{
+	int pair[2];
+
+	if (!link_free_one(dial) ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		snprintf(dial->reason, sizeof(dial->reason), "more than %d connections at once",
+			 LINKS_MOST);
+		attempt_close(dial);
+		answer_no(dial);
+		return;
+	}
+	dial->ours = pair[0];
+	dial->theirs = pair[1];
+	dial->attempt_deadline_ms = fd_now_ms() + HAND_ON_MS;
+	hand_on(dial);
 }
 
 /* Starts the next attempt; answers when there is none left. */
@@ -321,6 +366,10 @@ static void attempt_serve(struct dial *dial, bool ready)
 	int code = 0;
 	socklen_t len = sizeof(code);
 
+	if (dial->theirs >= 0) {
+		hand_on(dial);
+		return;
+	}
 	if (!ready) {
 		if (fd_now_ms() >= dial->attempt_deadline_ms)
 			attempt_failed(dial, "no answer in time");
@@ -369,7 +418,8 @@ static bool waits_fill(struct waits *waits, const struct dial *dial)
 	waits->items[0] = (struct pollfd){.fd = dial->asking ? FD_NET : -1};
 	if (dial->attempt < 0)
 		waits->items[0].events = POLLIN;
-	waits->items[1] = (struct pollfd){.fd = dial->attempt, .events = POLLOUT};
+	waits->items[1] =
+	    (struct pollfd){.fd = dial->theirs >= 0 ? -1 : dial->attempt, .events = POLLOUT};
 	for (size_t i = 0; i < LINKS_MOST; i++) {
 		const struct link *link = &dial->links[i];
 		struct pollfd *local = &waits->items[2 + 2 * i],
@@ -403,6 +453,8 @@ static int wait_ms(const struct dial *dial)
 		left = left < 0 ? 0 : left;
 		wait = wait >= 0 && wait < left ? wait : (int)left;
 	}
+	if (dial->theirs >= 0)
+		wait = HAND_ON_PAUSE_MS;
 	return wait;
 }
 
@@ -438,7 +490,7 @@ static int pump(struct dial *dial, struct error *err)
 		else if (waits.items[0].revents)
 			dial->asking = false;
 		if (!dial->asking && dial->attempt >= 0)
-			close(fd_steal(&dial->attempt));
+			attempt_close(dial);
 	}
 	return 0;
 }
@@ -465,7 +517,7 @@ static int read_job(const struct json *job, struct dial *dial, struct error *err
 
 static int run(struct stage *stage, struct error *err)
 {
-	struct dial dial = {.attempt = -1, .asking = true};
+	struct dial dial = {.attempt = -1, .theirs = -1, .ours = -1, .asking = true};
 	struct json *facts;
 	int result = read_job(stage->job, &dial, err);
 

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -215,13 +217,13 @@ static void refuse_equal(uint32_t value, int error)
 	ret(error_of(error));
 }
 
-static void refuse_flags(uint32_t number, uint32_t flags)
+static void refuse_flags(uint32_t number, unsigned arg, uint32_t flags, int error)
 {
 	unsigned block = open_block(number);
 
-	load_arg(0);
+	load_arg(arg);
 	emit(BPF_JMP | BPF_JSET | BPF_K, flags, 0, 1);
-	ret(error_of(EPERM));
+	ret(error_of(error));
 	ret(SECCOMP_RET_ALLOW);
 	close_block(block);
 }
@@ -260,10 +262,18 @@ static void check_arguments(void)
 	unsigned block;
 
 	conditions[SYS_clone] = "no new namespace (else EPERM)";
-	refuse_flags(SYS_clone, namespaces);
+	refuse_flags(SYS_clone, 0, namespaces, EPERM);
 	conditions[SYS_unshare] = "no new namespace (else EPERM)";
-	refuse_flags(SYS_unshare,
-		     namespaces | 0x80 /* CLONE_NEWTIME; of clone(2) that is the signal */);
+	refuse_flags(SYS_unshare, 0,
+		     namespaces | 0x80 /* CLONE_NEWTIME; of clone(2) that is the signal */,
+		     EPERM);
+	/* The machine's pool of huge pages is counted by no group that we have: as where there is none. */
+	conditions[SYS_mmap] = "not MAP_HUGETLB (else ENOMEM)";
+	refuse_flags(SYS_mmap, 3, MAP_HUGETLB, ENOMEM);
+	conditions[SYS_memfd_create] = "not MFD_HUGETLB (else ENOSYS)";
+	refuse_flags(SYS_memfd_create, 1, MFD_HUGETLB, ENOSYS);
+	conditions[SYS_shmget] = "not SHM_HUGETLB (else EPERM)";
+	refuse_flags(SYS_shmget, 2, SHM_HUGETLB, EPERM);
 	conditions[SYS_socket] = conditions[SYS_socketpair] =
 	    "AF_UNIX; AF_INET and AF_INET6 with TCP, UDP, ICMP; AF_NETLINK with NETLINK_ROUTE "
 	    "(else EAFNOSUPPORT, EPROTONOSUPPORT)";

@@ -65,6 +65,9 @@ int confine_ids(struct jail_run *run, int proc, int sys)
 
 /* ---- limits ---- */
 
+#define DESCRIPTORS_MOST 65536
+#define DESCRIPTORS_LEFT 512 /* to the user's other programs */
+
 static int set_limit(int what, rlim_t soft, rlim_t hard)
 {
 	struct rlimit limit;
@@ -74,6 +77,25 @@ static int set_limit(int what, rlim_t soft, rlim_t hard)
 	limit.rlim_max = hard < limit.rlim_max ? hard : limit.rlim_max;
 	limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
 	return setrlimit((__rlimit_resource_t)what, &limit);
+}
+
+/*
+ * Descriptors on their way through sockets are counted for the user, and whoever sends more is refused once
+ * that count is above the own limit (unix(7), ETOOMANYREFS). A payload that shares its user's id gets so
+ * much less that the user's other programs can still send: a message has up to 253.
+ */
+static rlim_t descriptors(const struct jail_run *run)
+{
+	struct rlimit limit = {1024, 1024};
+
+	if (run->separate)
+		return DESCRIPTORS_MOST;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < 2 * DESCRIPTORS_LEFT)
+		return limit.rlim_cur / 2;
+	return limit.rlim_cur - DESCRIPTORS_LEFT < DESCRIPTORS_MOST
+		   ? limit.rlim_cur - DESCRIPTORS_LEFT
+		   : DESCRIPTORS_MOST;
 }
 
 int confine_rlimits(struct jail_run *run)
@@ -88,7 +110,7 @@ int confine_rlimits(struct jail_run *run)
 	    /* 1, not 0: with 0 a crash still starts a core_pattern pipe (core(5)), as host root; with
 	     * 1 the kernel refuses the pipe, and no file is that small */
 	    {RLIMIT_CORE, 1, 1},
-	    {RLIMIT_NOFILE, 1024, 65536},
+	    {RLIMIT_NOFILE, 1024, descriptors(run)},
 	    {RLIMIT_FSIZE, limits->file_bytes, limits->file_bytes},
 	    {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
 	    {RLIMIT_CPU, cpu, limits->cpu_s ? cpu + 5 : RLIM_INFINITY},

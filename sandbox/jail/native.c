@@ -20,10 +20,23 @@
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
+/* A pseudo-terminal that somebody made for us is our terminal, or becomes it, so that a shell can control
+ * its jobs; one that is another session's stays that (ioctl_tty(2)). */
+static bool is_own_terminal(int fd)
+{
+	pid_t session;
+
+	if (!isatty(fd))
+		return false;
+	ioctl(fd, TIOCSCTTY, 0);
+	return ioctl(fd, TIOCGSID, &session) == 0 && session == getsid(0);
+}
+
 /*
- * A descriptor of the host's /dev/null becomes the jail's, and a file of the host's is refused: with
- * uid=shared the payload could truncate it or make it set-user-id. Whoever has a file carries it through
- * a pipe. So no inode of the host's file systems stays behind.
+ * A pipe or a terminal of our own; a descriptor of the host's /dev/null becomes the jail's. Anything else is
+ * refused: with uid=shared the payload could truncate a file or make it set-user-id, a socket carries
+ * descriptors, and another's terminal can be typed into. Whoever has such a thing carries it through a
+ * pipe. So no inode of the host's file systems stays behind.
  */
 static int place_stdio(int from, int to)
 {
@@ -35,8 +48,7 @@ static int place_stdio(int from, int to)
 	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) {
 		null = open("/dev/null", O_RDWR | O_CLOEXEC);
 		from = null;
-	}
-	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode)) {
+	} else if (!S_ISFIFO(st.st_mode) && !is_own_terminal(from)) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -47,10 +59,9 @@ static int close_all_but_sock(struct jail_run *run)
 {
 	if (step_enter(run, STEP_stdio) < 0 || place_stdio(FD_STDIN, 0) < 0 ||
 	    place_stdio(FD_STDOUT, 1) < 0 || place_stdio(FD_STDERR, 2) < 0)
-		return step_fail(run, "standard descriptors");
-	/* A pseudo-terminal that somebody made for us becomes our terminal, so that a shell can control its jobs; one
-	 * that is another session's stays that (ioctl_tty(2)). */
-	ioctl(0, TIOCSCTTY, 0);
+		return step_fail(run,
+				 "standard descriptors (a pipe, /dev/null, or a terminal of "
+				 "its own)");
 	if (run->payload_sock != 3) {
 		if (dup3(run->payload_sock, 3, O_CLOEXEC) < 0)
 			return step_fail(run, "descriptors");

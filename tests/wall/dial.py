@@ -371,6 +371,55 @@ def check_ends(t, directory):
     stop.set()
 
 
+IN_FLIGHT = """
+import array, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+kept = []
+for _ in range(2):
+    kept.append(socket.socketpair())
+    kept[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 200))])
+print("holding", flush=True)
+sys.stdin.read()
+"""
+
+
+class InFlight:
+    """Another program of agent-dial's user has more descriptors on their way than agent-dial may have open."""
+
+    def __init__(self, dial):
+        dialer = child_of(dial.driver.pid)
+        with open(f"/proc/{dialer}/status") as file:
+            uid = [line.split()[1] for line in file if line.startswith("Uid:")][0]
+        drop = [] if int(uid) == os.geteuid() else ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
+        self.holder = subprocess.Popen([*drop, sys.executable, "-I", "-c", IN_FLIGHT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+        self.holder.stdout.readline()
+
+    def end(self):
+        self.holder.stdin.close()
+        self.holder.wait()
+
+
+def check_too_many_on_their_way(t, directory):
+    server = Server(echo)
+    dial = Dial(directory, "loop.test", server.port, private_ok=True)
+    first = dial.connect()  # it has changed its user by now
+    other = InFlight(dial)
+    said = dial.connect()
+    t.ok(isinstance(said, str) and said.startswith("no ") and "ETOOMANYREFS" in said,
+         "a connection that cannot be handed on: told, with the errno", said)
+    first.sendall(b"x")
+    t.equal(first.recv(1), b"x", "and the one before goes on")
+    ender = threading.Timer(0.3, other.end)
+    ender.start()
+    again = dial.connect()
+    ender.join()
+    t.ok(not isinstance(again, str), "it is tried again for a while", again)
+    for sock in (first, again):
+        if not isinstance(sock, str):
+            sock.close()
+    t.equal(facts_of(dial.end()).get("connections"), 2, "and agent-dial ends as usual")
+
+
 def check_jobs(t, directory):
     for name, host, port, more, words in (
             ("a host with a blank", "a b", 1, {}, "no host name"), ("an empty host", "", 1, {}, "no host name"),
@@ -414,6 +463,7 @@ def main():
             check_many(t, directory)
             check_slow_reader(t, directory)
             check_half_closed_rests(t, directory)
+            check_too_many_on_their_way(t, directory)
             check_ends(t, directory)
             check_jobs(t, directory)
             check_ipv6(t, directory)

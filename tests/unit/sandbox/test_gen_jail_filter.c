@@ -15,7 +15,9 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -68,7 +70,8 @@ static uint32_t run(const struct sock_filter *code, size_t len, const struct sec
 
 static uint32_t call(long number, uint64_t a0, uint64_t a1, uint64_t a2)
 {
-	struct seccomp_data data = {.nr = (int)number, .arch = NATIVE, .args = {a0, a1, a2}};
+	struct seccomp_data data = {
+	    .nr = (int)number, .arch = NATIVE, .args = {a0, a1, a2, a2}};
 
 	return run(jail_payload_filter, ARRAY_LEN(jail_payload_filter), &data);
 }
@@ -244,6 +247,27 @@ static void arguments_are_compared_in_32_bits(void **state)
 	assert_int_equal(call(SYS_prlimit64, high, 7, 0), SECCOMP_RET_ALLOW);
 }
 
+static void huge_pages_are_as_where_there_are_none(void **state)
+{
+	struct seccomp_data data = {
+	    .nr = SYS_mmap, .arch = NATIVE, .args = {0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS}};
+
+	(void)state;
+	assert_int_equal(run(jail_payload_filter, ARRAY_LEN(jail_payload_filter), &data),
+			 SECCOMP_RET_ALLOW);
+	data.args[3] |= MAP_HUGETLB;
+	assert_int_equal(run(jail_payload_filter, ARRAY_LEN(jail_payload_filter), &data),
+			 REFUSED(ENOMEM));
+	data.args[3] |= 21ULL << MAP_HUGE_SHIFT;
+	assert_int_equal(run(jail_payload_filter, ARRAY_LEN(jail_payload_filter), &data),
+			 REFUSED(ENOMEM));
+	assert_int_equal(call(SYS_memfd_create, 0, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0),
+			 SECCOMP_RET_ALLOW);
+	assert_int_equal(call(SYS_memfd_create, 0, MFD_HUGETLB, 0), REFUSED(ENOSYS));
+	assert_int_equal(call(SYS_shmget, 0, 4096, IPC_CREAT | 0600), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(SYS_shmget, 0, 4096, IPC_CREAT | SHM_HUGETLB), REFUSED(EPERM));
+}
+
 static void idle_process_may_only_wait(void **state)
 {
 	(void)state;
@@ -278,7 +302,7 @@ static void table_says_what_the_filter_does(void **state)
 			assert_int_not_equal(
 			    call(answer->number,
 				 answer->number == SYS_personality ? READ_IMPLIES_EXEC : ~0ULL,
-				 TIOCSTI, ~0ULL),
+				 answer->number == SYS_memfd_create ? ~0ULL : TIOCSTI, ~0ULL),
 			    SECCOMP_RET_ALLOW);
 		else
 			for (uint64_t arg = 0; arg < 3; arg++)
@@ -289,7 +313,7 @@ static void table_says_what_the_filter_does(void **state)
 		if (!seen[number])
 			assert_int_equal(call(number, 0, 0, 0), REFUSED(ENOSYS));
 	assert_true(listed > 300);
-	assert_int_equal(conditions, 7);
+	assert_int_equal(conditions, 10);
 }
 
 int main(void)
@@ -303,6 +327,7 @@ int main(void)
 	    cmocka_unit_test(namespace_flags_are_refused),
 	    cmocka_unit_test(socket_families_are_four),
 	    cmocka_unit_test(arguments_are_compared_in_32_bits),
+	    cmocka_unit_test(huge_pages_are_as_where_there_are_none),
 	    cmocka_unit_test(idle_process_may_only_wait),
 	};
 
