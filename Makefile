@@ -9,7 +9,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
 # (tests/lint/links.sh compares this with what the loader sees)
-PROGRAMS := agent agent-dial agent-fetch agent-egress agent-model agent-apply agent-test \
+PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
 	    agent-publish agent-jail
 
 agent_OURS         := fetch publish pipeline patterns base sandbox-spec
@@ -18,6 +18,8 @@ agent-dial_OURS    := pipeline sandbox base
 agent-dial_LIBS    := -ljansson
 agent-egress_OURS  := fetch pipeline sandbox base
 agent-egress_LIBS  := -ljansson
+agent-layer_OURS   := gitops pipeline sandbox base
+agent-layer_LIBS   := -ljansson -lgit2
 agent-fetch_OURS   := fetch gitops pipeline sandbox base
 agent-fetch_LIBS   := -ljansson -lgit2
 agent-model_OURS   := model gitops pipeline sandbox base

@@ -318,6 +318,7 @@ static int run(struct stage *stage, struct error *err)
 		return run_edit(stage, err);
 	case STAGE_DIAL:
 	case STAGE_FETCH:
+	case STAGE_LAYER:
 	case STAGE_EGRESS:
 	case STAGE_MODEL:
 	case STAGE_TEST:

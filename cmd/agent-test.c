@@ -6,13 +6,13 @@
  *	started by agent(1) alone
  *
  *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree",
- *		"base_tree","deps":key|null,"log_bytes":N,"git":bool,"time":seconds of the base}
+ *		"base_tree","base_layers":[top first],"deps":key|null,"log_bytes":N,"git":bool,"time":seconds of the base}
  *	FD_TREE tree.json of that tree (absent when it is the base's)
  *	FD_SPEC, FD_FACTS for agent-jail
  *	FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
- *	-> <store>/base/<base_tree>, <scratch>/layer, <scratch>/git, FD_LOG the capped log, FD_OUT layout.json:
+ *	-> <scratch>/layer, <scratch>/git, FD_LOG the capped log, FD_OUT layout.json:
  *	{"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[...],
- *	"base_made":bool,"log_bytes":N,"log_truncated":bool}
+ *	"log_bytes":N,"log_truncated":bool}
  *
  *	What differs between base_tree and tree is found from the objects, not believed from
  *	tree.json. The exit facts go from agent-jail to the supervisor; this program has no
@@ -20,7 +20,7 @@
  *
  * SECURITY
  *	Hostile inputs: the repository's objects, the patched tree, the test's output. Reach:
- *	reads the repository, writes the store and the round's directory. No network, no secret;
+ *	reads the repository, writes the round's directory. No network, no secret;
  *	agent-jail is started before power is given up, by a spec that the supervisor wrote. A
  *	compromise yields a wrong layer, that is, a wrong verdict for this run and for later
  *	ones on the same base tree; not the verdict itself, no secret, no push of another
@@ -52,22 +52,18 @@
 
 /* Made before power is given up, used after. */
 static struct jail_handle jail = {-1, -1, -1};
-static char boot_id[LAYER_BOOT_SIZE];
 
 static bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Still with power: the jail's helper, which waits for the go, and what only /proc tells. */
+/* Still with power: the jail's helper, which waits for the go. */
 static int prestart(struct stage *stage, struct error *err)
 {
 	bool inherit = is_open(FD_STDOUT);
-	int rc = layer_boot_id(boot_id, err);
 
 	(void)stage;
-	if (rc < 0)
-		return rc;
 	if (!is_open(FD_FACTS) || !is_open(FD_SPEC))
 		return error_set(err, ERROR_ISOLATION,
 				 "no spec for the jail, or nowhere for its facts");
@@ -81,7 +77,7 @@ struct layout {
 	const char *tree, *base_tree, *store, *scratch; /* borrowed from the job */
 	const char *deps;				/* NULL: none */
 	struct jail_go go;
-	bool git, base_made;
+	bool git;
 	long long time; /* of the base commit */
 };
 
@@ -132,7 +128,7 @@ static int check_tree_json(const struct layout *layout, struct error *err)
 static void tell_progress(void *data, const struct checkout_stats *stats)
 {
 	(void)data;
-	event_progress("laying out the base: %zu files", stats->files);
+	event_progress("laying out the change: %zu files", stats->files);
 }
 
 static void add_layer(struct layout *layout, bool home, const char *format, const char *name)
@@ -182,27 +178,41 @@ static int add_snapshot(struct gitops_repo *repo, const struct layout *layout,
 	return rc;
 }
 
+/* "base/<tree id>/tree", and no way out of there. */
+static bool is_base_layer(const char *name)
+{
+	return name && strncmp(name, "base/", 5) == 0 && strlen(name) == 5 + 40 + 5 &&
+	       strspn(name + 5, "0123456789abcdef") == 40 && strcmp(name + 45, "/tree") == 0;
+}
+
+static int add_base_layers(const struct stage *stage, struct layout *layout, struct error *err)
+{
+	const struct json *list = js_get(stage->job, "base_layers");
+
+	if (js_len(list) == 0)
+		return error_set(err, ERROR_USAGE, "job: no base layers");
+	for (size_t i = 0; i < js_len(list); i++) {
+		if (!is_base_layer(js_text(js_at(list, i))))
+			return error_set(err, ERROR_USAGE, "job: malformed name of a layer");
+		jail_go_add(&layout->go, js_text(js_at(list, i)));
+	}
+	return 0;
+}
+
 /* The work tree's layers, the topmost first. */
-static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error *err)
+static int lay_out(const struct stage *stage, struct gitops_repo *repo, struct layout *layout,
+		   struct error *err)
 {
 	struct checkout checkout = {.repo = repo, .progress = tell_progress};
-	const char *base = layout->base_tree;
-	bool differs = strcmp(layout->tree, layout->base_tree) != 0, whole = false;
 	int rc = 0;
 
 	if (layout->git)
 		jail_go_add(&layout->go, "run/git");
-	if (differs) {
-		rc = layer_apply(&checkout, base, layout->tree, layout->scratch, "layer",
-				 &whole, err);
-		if (rc == 0 && whole) /* attributes changed: any file could */
-			base = layout->tree;
-		else if (rc == 0)
-			jail_go_add(&layout->go, "run/layer");
+	if (strcmp(layout->tree, layout->base_tree) != 0) {
+		rc = layer_apply(&checkout, layout->base_tree, layout->tree, layout->scratch,
+				 "layer", err);
+		jail_go_add(&layout->go, "run/layer");
 	}
-	if (rc == 0)
-		rc = layer_base(&checkout, layout->store, base, boot_id, &layout->base_made,
-				err);
 	if (rc < 0)
 		return rc;
 	if (layout->deps && !has_directory(layout->store, layout->deps, "work") &&
@@ -211,7 +221,8 @@ static int lay_out(struct gitops_repo *repo, struct layout *layout, struct error
 				 "the dependency layer %s is not in the store", layout->deps);
 	if (layout->deps && has_directory(layout->store, layout->deps, "work"))
 		add_layer(layout, false, "deps/%s/work", layout->deps);
-	add_layer(layout, false, "base/%s/tree", base);
+	if ((rc = add_base_layers(stage, layout, err)) < 0)
+		return rc;
 	if (layout->deps && has_directory(layout->store, layout->deps, "home"))
 		add_layer(layout, true, "deps/%s/home", layout->deps);
 	if (checkout.stats.encodings_kept)
@@ -241,7 +252,6 @@ static int write_layout(const struct layout *layout, unsigned long long total, b
 	js_set_str(out, "tree", layout->tree);
 	js_set(out, "layers", strings(layout->go.layers, layout->go.layer_count));
 	js_set(out, "home_layers", strings(layout->go.home_layers, layout->go.home_count));
-	js_set_bool(out, "base_made", layout->base_made);
 	js_set_int(out, "log_bytes", (long long)total);
 	js_set_bool(out, "log_truncated", truncated);
 	strbuf_init(&text, STRBUF_MAX);
@@ -267,7 +277,7 @@ static int run_test(const struct stage *stage, struct layout *layout, struct err
 		rc = repo_open_job(js_get(stage->job, "paths"),
 				   stage_path(stage, "objects") != NULL, &repo, err);
 	if (rc == 0)
-		rc = lay_out(repo, layout, err);
+		rc = lay_out(stage, repo, layout, err);
 	if (rc == 0)
 		rc = jail_send_go(&jail, &layout->go, err);
 	if (rc == 0)

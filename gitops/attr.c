@@ -399,6 +399,12 @@ bool attr_converts(const struct attr_facts *facts)
 	return adds_crlf(facts) || facts->ident || facts->encoding[0];
 }
 
+bool attr_same_conversion(const struct attr_facts *a, const struct attr_facts *b)
+{
+	return a->text == b->text && a->eol == b->eol && a->ident == b->ident &&
+	       strcmp(a->encoding, b->encoding) == 0;
+}
+
 /* git's gather_stats and convert_is_binary. */
 static bool leave_lf(const char *data, size_t len, bool automatic)
 {

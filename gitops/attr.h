@@ -63,4 +63,7 @@ int attr_convert(const struct attr_facts *facts, const char *data, size_t len, c
 /* Whether attr_convert would change anything at all. */
 bool attr_converts(const struct attr_facts *facts);
 
+/* Whether attr_convert makes the same bytes of any blob for both. */
+bool attr_same_conversion(const struct attr_facts *a, const struct attr_facts *b);
+
 #endif

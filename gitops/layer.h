@@ -1,17 +1,8 @@
 /*
- * The layers of a work tree that come from git: base layers, made once a tree, kept in the
- * store and shared by all runs, and the apply layer of one round, which holds what differs.
- *
- *	<store>/base/<tree id>/tree     the files, as gitops/checkout.h writes them
- *	<store>/base/<tree id>/sealed   "tree <id>\nboot <id>\nfiles N\nbytes N\n", written last
- *	<store>/base/.tmp-<tree id>-*   one that is being made
- *	<store>/base/.lock-<tree id>    held by who makes it (flock)
- *
- * A base layer appears by one rename, so it is whole or not there. Its data is not flushed to
- * the disk (that costs more than making it): a layer that was sealed before the machine's
- * last boot is therefore not believed but made again. Files keep the modes of a checkout
- * (0644, 0755): the jail mounts layers read-only below an overlay, and a test may change its
- * own copy.
+ * The layers of a work tree that come from git, as files below a directory of ours: base
+ * layers (kept in the store by pipeline/layerstore.h, made by agent-fetch layer) and the apply
+ * layer of one round. A layer holds a whole tree, or what differs from the tree that the
+ * layers below it make.
  */
 #ifndef GITOPS_LAYER_H
 #define GITOPS_LAYER_H
@@ -23,29 +14,31 @@
 
 struct error;
 
-#define LAYER_BOOT_SIZE 64 /* of a boot id */
-
-/* Reads this boot's id from /proc (before Landlock). 0 or ERROR_FAILED. */
-int layer_boot_id(char boot[LAYER_BOOT_SIZE], struct error *err);
-
-/*
- * Makes sure that the base layer of a tree is there. store: the absolute store directory (its
- * base/ exists). Looking up a layer that is there costs a few system calls, and marks it as
- * used (time stamp). Two callers at once make it once: the second waits, up to 30 minutes.
- * made may be NULL. 0; ERROR_NO when the tree is refused; ERROR_FAILED, ERROR_LATER.
- */
-int layer_base(struct checkout *checkout, const char *store, const char *tree, const char *boot,
-	       bool *made, struct error *err);
-
-/*
- * Makes <scratch>/<name>, the apply layer from base to tree; what an earlier try left there
- * is removed. *whole as in checkout_difference (then there is no layer and the tree needs a
- * base layer of its own). Same results.
- */
-int layer_apply(struct checkout *checkout, const char *base, const char *tree,
-		const char *scratch, const char *name, bool *whole, struct error *err);
-
 /* The time stamp of base layers' files: long before anything that a run makes. */
 extern const struct timespec layer_base_time;
+
+/*
+ * Which of the trees (hex ids; those that the repository does not have are passed over) a
+ * layer of tree is best laid upon: the one with the fewest changed names, if they are at most
+ * a quarter of all and LAYER_CHANGED_MAX. *best: its index, or count when the tree is to be
+ * written whole; *changed: names that the layer will hold. Looks at the trees' names, order
+ * and depth as checkout_measure does. 0; ERROR_NO when the tree is refused; ERROR_FAILED.
+ */
+#define LAYER_CHANGED_MAX 100000
+int layer_choose(struct checkout *checkout, const char *tree, const char *const *trees,
+		 size_t count, size_t *best, size_t *changed, struct error *err);
+
+/*
+ * Makes <scratch>/<name>, the apply layer from base to tree, with the time stamps of now; what
+ * an earlier try left there is removed. 0; ERROR_NO when the tree is refused; ERROR_FAILED.
+ */
+int layer_apply(struct checkout *checkout, const char *base, const char *tree,
+		const char *scratch, const char *name, struct error *err);
+
+/*
+ * Whether what manifest_fd records (checkout.h) lies below dir, byte for byte; reads all of
+ * it. *records counts. 0; ERROR_NO names the first thing that does not; ERROR_FAILED.
+ */
+int layer_verify(int dir, int manifest_fd, size_t *records, struct error *err);
 
 #endif

@@ -98,6 +98,8 @@ static const struct config_key keys[] = {
      "what becomes of a change that makes the tests say less"},
     {"apply.notSecret", CONFIG_GLOBS, false, NULL, NULL,
      "path pattern: what looks like a secret there is none (keys made for tests)"},
+    {"store.max", CONFIG_SIZE, false, "20g", NULL,
+     "bytes of layers that agent gc leaves in the store; the latest used stay"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider"},
 };
 

@@ -35,7 +35,8 @@ enum stage_fd {
 	FD_REPLAY = 24, /* agent-model: recorded conversation of the replay provider */
 	FD_FACTS2 = 25, /* agent-fetch: the second jail's FD_FACTS */
 	FD_SPEC2 = 26,	/* agent-fetch: the second jail's FD_SPEC */
-	FD_LAST = 26,
+	FD_BOARD = 27,	/* agent-layer: memory that those who make one layer share */
+	FD_LAST = 27,
 };
 
 #endif

@@ -22,6 +22,7 @@ static const int fds_base[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_status[] = {FD_CONTROL, FD_JOB, -1};
 static const int fds_fetch[] = {FD_CONTROL, FD_JOB,    FD_OUT,	 FD_LOG,    FD_FACTS,
 				FD_SPEC,    FD_FACTS2, FD_SPEC2, FD_EGRESS, -1};
+static const int fds_layer[] = {FD_CONTROL, FD_JOB, FD_BOARD, -1};
 static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_EGRESS, -1};
 static const int fds_model[] = {FD_CONTROL, FD_JOB,	FD_OUT,	 FD_SECRET, FD_NET,
 				FD_ISSUE,   FD_CHANGES, FD_TALK, FD_REPLAY, -1};
@@ -65,10 +66,12 @@ static const struct stage_path paths_model[] = {{"{repo}", PATH_READ},
 static const struct stage_path paths_fetch[] = {
     {"{repo}", PATH_READ},   {"{common}", PATH_READ},	{"{alternates}", PATH_READ},
     {"{store}", PATH_WRITE}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
+static const struct stage_path paths_layer[] = {
+    {"{repo}", PATH_READ},  {"{common}", PATH_READ}, {"{alternates}", PATH_READ},
+    {"{check}", PATH_READ}, {"{layer}", PATH_WRITE}, {NULL, PATH_READ}};
 static const struct stage_path paths_test[] = {
-    {"{repo}", PATH_READ},    {"{common}", PATH_READ},	{"{alternates}", PATH_READ},
-    {"{objects}", PATH_READ}, {"{layers}", PATH_WRITE}, {"{scratch}", PATH_WRITE},
-    {NULL, PATH_READ}};
+    {"{repo}", PATH_READ},    {"{common}", PATH_READ},	 {"{alternates}", PATH_READ},
+    {"{objects}", PATH_READ}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
 static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 						  {"{common}", PATH_READ},
 						  {"{alternates}", PATH_READ},
@@ -146,6 +149,21 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		      .data_bytes_mib = 2048,
 		      .file_bytes_mib = 1,
 		      .nofile = 256},
+    [STAGE_LAYER] = {.name = "agent-layer",
+		     .program = "agent-layer",
+		     .mode = NULL,
+		     .does = "writes a base layer, or its share of one; checks one",
+		     .net = NET_NONE,
+		     .filter = FILTER_QUIET,
+		     .reads_any_owner = true,
+		     .fds = fds_layer,
+		     .paths = paths_layer,
+		     .env = env_plain,
+		     .children = no_children,
+		     .wall_s = 3600,
+		     .data_bytes_mib = 2048,
+		     .file_bytes_mib = 4096,
+		     .nofile = 1024},
     [STAGE_FETCH] = {.name = "agent-fetch warm",
 		     .program = "agent-fetch",
 		     .mode = "warm",

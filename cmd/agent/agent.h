@@ -13,6 +13,7 @@
 #include "pipeline/discover.h"
 #include "pipeline/fetch/plan.h"
 #include "pipeline/journal.h"
+#include "pipeline/layerstore.h"
 #include "pipeline/ledger.h"
 #include "pipeline/rundir.h"
 #include "pipeline/supervise.h"
@@ -53,7 +54,7 @@ struct options {
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days;
-	bool json, dry_run, no_status, dirty, input, help, for_config;
+	bool json, dry_run, verify, no_status, dirty, input, help, for_config;
 };
 
 /* Options are everywhere before "--". 0 or ERROR_USAGE. */
@@ -93,15 +94,17 @@ struct run {
 	struct supervised status; /* agent-apply status, at work beside the others */
 	struct config *config;	  /* owned */
 	struct repository repo;
-	struct ledger *ledger;	  /* owned */
-	struct json *request;	  /* owned: request.json */
-	struct json *base;	  /* owned: base.json; NULL before that step */
-	enum fetch_recipe recipe; /* of the dependencies */
-	char *deps_key;		  /* owned: dependency layer, or NULL */
-	char *remote_url;	  /* owned: where to publish, or NULL */
-	int key_fd;		  /* owned: the model key's source, or -1 */
-	bool model_checked;	  /* run_check_model was called */
-	long long reservation;	  /* of the model call under way */
+	struct ledger *ledger;	   /* owned */
+	struct json *request;	   /* owned: request.json */
+	struct json *base;	   /* owned: base.json; NULL before that step */
+	enum fetch_recipe recipe;  /* of the dependencies */
+	char *deps_key;		   /* owned: dependency layer, or NULL */
+	int deps_lock;		   /* owned: the lease on it, or -1 */
+	struct layer_stack layers; /* owned: the base's, leased */
+	char *remote_url;	   /* owned: where to publish, or NULL */
+	int key_fd;		   /* owned: the model key's source, or -1 */
+	bool model_checked;	   /* run_check_model was called */
+	long long reservation;	   /* of the model call under way */
 	struct json
 	    *remote; /* owned: the remote, taken apart, as agent-publish's job wants it */
 };
@@ -141,6 +144,8 @@ void step_status_end(struct run *run);
 int step_preflight(struct run *run, struct error *err);
 /* only_warm: use a layer that is there, warm none. */
 int step_fetch(struct run *run, bool only_warm, struct error *err);
+/* The base's layers, made when they are not there; run->layers. Refuses a base that no checkout may follow. */
+int step_layer(struct run *run, struct error *err);
 int step_model(struct run *run, int round, const char *feedback, struct error *err);
 /* ERROR_NO when an edit or the path policy refused the change: err says why, for the next
  * round. */

@@ -435,6 +435,7 @@ static int open_run(struct run *run, const struct options *options, char **tree_
 static int enter(struct options *options, struct json **audit, struct error *err)
 {
 	struct run run = {.key_fd = -1,
+			  .deps_lock = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
@@ -454,6 +455,8 @@ static int enter(struct options *options, struct json **audit, struct error *err
 		result = step_base(&run, err);
 	if (result == 0 && !options->dirty)
 		result = step_fetch(&run, true, err);
+	if (result == 0 && !options->dirty)
+		result = step_layer(&run, err);
 	if (result == 0)
 		result = run_jail(&run, options, tree_name, audit, err);
 	supervise_release(&run.sup);

@@ -104,7 +104,9 @@ static const struct option_spec audit_options[] = {
 
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
+    {"--verify", NULL, NULL, "read the base layers, remove those that are damaged"},
     {"--dry-run", NULL, NULL, "only say what would be removed"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
     {NULL}};
 
 static const struct command commands[] = {

@@ -34,7 +34,8 @@ static bool *flag_field(struct options *options, const char *name)
 		bool *field;
 	} fields[] = {{"--json", &options->json},	    {"--dry-run", &options->dry_run},
 		      {"--no-status", &options->no_status}, {"--dirty", &options->dirty},
-		      {"--input", &options->input},	    {"--config", &options->for_config}};
+		      {"--verify", &options->verify},	    {"--input", &options->input},
+		      {"--config", &options->for_config}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

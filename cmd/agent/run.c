@@ -37,6 +37,8 @@ void run_release(struct run *run)
 	js_free(run->base);
 	js_free(run->remote);
 	free(run->deps_key);
+	fd_close_ptr(&run->deps_lock);
+	layer_stack_release(&run->layers);
 	free(run->remote_url);
 	fd_close_ptr(&run->key_fd);
 	rundir_release(&run->dir);
@@ -77,7 +79,7 @@ static int merge_config(struct run *run, struct options *options, struct error *
 
 int run_open(struct run *run, struct options *options, struct error *err)
 {
-	run->key_fd = -1;
+	run->key_fd = run->deps_lock = -1;
 	run->request = rundir_read(&run->dir, "request.json", "request", REQUEST_MAX, err);
 	if (!run->request) {
 		if (!err->kind)
@@ -186,6 +188,21 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 	    run->dir.id, run->dir.id, rounds + 2, run->dir.id);
 }
 
+/* The round whose verdict is green, or 0. */
+static int find_green(const struct run *run)
+{
+	for (int round = 1; round <= RUN_ROUNDS_MAX; round++) {
+		char *name AUTO_FREE = round_file(round, "verdict.json");
+		struct error ignored = {0};
+		struct json *verdict AUTO_JSON =
+		    rundir_read(&run->dir, name, "verdict", VERDICT_MAX, &ignored);
+
+		if (js_bool(verdict, "green", false))
+			return round;
+	}
+	return 0;
+}
+
 static int go_steps(struct run *run, bool dry, int *green_round, struct error *err)
 {
 	int result;
@@ -203,6 +220,8 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 		result = step_preflight(run, err);
 	if (result == 0)
 		result = step_fetch(run, false, err);
+	if (result == 0 && !find_green(run))
+		result = step_layer(run, err);
 	if (result == 0)
 		result = go_rounds(run, green_round, err);
 	step_status_end(run);
@@ -318,6 +337,7 @@ int run_go(struct run *run, bool dry, struct error *err)
 int cmd_run(struct options *options, struct error *err)
 {
 	struct run run = {.key_fd = -1,
+			  .deps_lock = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
@@ -329,21 +349,6 @@ int cmd_run(struct options *options, struct error *err)
 		result = run_go(&run, options->dry_run, err);
 	run_release(&run);
 	return result;
-}
-
-/* The round whose verdict is green, or 0. */
-static int find_green(const struct run *run)
-{
-	for (int round = 1; round <= RUN_ROUNDS_MAX; round++) {
-		char *name AUTO_FREE = round_file(round, "verdict.json");
-		struct error ignored = {0};
-		struct json *verdict AUTO_JSON =
-		    rundir_read(&run->dir, name, "verdict", VERDICT_MAX, &ignored);
-
-		if (js_bool(verdict, "green", false))
-			return round;
-	}
-	return 0;
 }
 
 /* Whether a run belongs to the repository and got past its own command line. */
@@ -397,6 +402,7 @@ static char *newest_here(const char *state, struct error *err)
 static int go_on(struct options *options, bool publish, struct error *err)
 {
 	struct run run = {.key_fd = -1,
+			  .deps_lock = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};

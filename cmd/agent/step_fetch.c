@@ -240,6 +240,22 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	return result;
 }
 
+/* Held until the run ends: agent gc leaves the layer where it is. */
+static int lease(struct run *run, const char *key, struct error *err)
+{
+	char *path AUTO_FREE = mem_printf("%s/store/deps", run->dir.state);
+	int deps AUTO_FD = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	run->deps_lock = deps < 0 ? -1 : layerstore_lock_to_use(deps, key);
+	if (run->deps_lock < 0) {
+		error_set(err, ERROR_FAILED, "the dependency layer %.12s is gone again", key);
+		return error_next(err, "agent gc removed it just now: agent resume %s",
+				  run->dir.id);
+	}
+	run->deps_key = mem_strdup(key);
+	return 0;
+}
+
 static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_warm,
 		    struct error *err)
 {
@@ -262,7 +278,8 @@ static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_wa
 			return err->kind;
 		snprintf(key, sizeof(key), "%s", js_str(made, "key", ""));
 	}
-	run->deps_key = mem_strdup(key);
+	if (lease(run, key, err))
+		return err->kind;
 	journal_done(&run->journal, "%s: layer %.12s%s", fetch_recipe_text(plan->recipe), key,
 		     found || !js_bool(made, "warmed", true) ? " is warm"
 							     : " warmed and sealed");

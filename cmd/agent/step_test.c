@@ -15,36 +15,28 @@
 #include "pipeline/fds.h"
 #include "sandbox/jail_spec.h"
 
-#define LAYOUT_SLACK_S 600 /* the first layout of a large repository writes all its files */
-
-/* Started by root, agent-test has a uid of its own, which makes and keeps the base layers. When
- * this does not work, agent-test says what it cannot write. */
-static void give_base_layers(const char *store)
-{
-	char *base AUTO_FREE = mem_printf("%s/base", store);
-	uid_t uid = STAGE_UID_BASE + STAGE_TEST;
-
-	if (geteuid() == 0)
-		(void)!lchown(base, uid, uid);
-}
+#define LAYOUT_SLACK_S 600 /* a large change is many files */
 
 struct json *test_job(const struct run *run, const char *scratch, const char *objects,
 		      const char *tree)
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
 	char *store AUTO_FREE = mem_printf("%s/store", run->dir.state);
-	char *layers AUTO_FREE = mem_printf("%s/base", store);
+	struct json *layers = js_array_new();
 
-	give_base_layers(store);
-	js_set_str(paths, "store",
-		   store); /* names only: its row may write base layers, no others */
-	js_set_str(paths, "layers", layers);
+	js_set_str(paths, "store", store); /* names only: its row may not open it */
+	for (size_t i = 0; i < run->layers.count; i++) {
+		char *name AUTO_FREE = mem_printf("base/%s/tree", run->layers.layers[i].tree);
+
+		js_push_str(layers, name);
+	}
 	js_set_str(paths, "scratch", scratch);
 	if (objects)
 		js_set_str(paths, "objects", objects);
 	js_set(job, "paths", paths);
 	js_set_str(job, "tree", tree);
 	js_set_str(job, "base_tree", run_base(run, "tree"));
+	js_set(job, "base_layers", layers);
 	js_set_str(job, "deps", run->deps_key);
 	js_set_int(job, "log_bytes", config_number(run->config, "jail.output"));
 	js_set_bool(job, "git", strcmp(config_get(run->config, "test.git"), "snapshot") == 0);

@@ -163,20 +163,6 @@ unsigned store_sweep(const char *state)
 	return removed;
 }
 
-int store_remove(const char *state, const char *key, struct error *err)
-{
-	AUTO_FD int deps = open_deps(state);
-	AUTO_FREE char *away = mem_printf(TMP_PREFIX "gone-%s", key);
-
-	if (deps < 0 || !text_is_hex(key, STORE_KEY_SIZE - 1))
-		return error_set(err, ERROR_FAILED, "store: no layer %s", key);
-	if (renameat(deps, key, deps, away) < 0 && errno != ENOENT)
-		return error_errno(err, ERROR_FAILED, errno, "store: %s", key);
-	if (fd_remove_tree(deps, away) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "store: %s", key);
-	return 0;
-}
-
 /* ---- taking outputs ---- */
 
 /* Makes the parents of path below dir_fd; returns the last one's descriptor, and the name in

@@ -45,10 +45,6 @@ void store_end(const char *state, const char *run, int *lock);
 /* Removes what warms left that are no more. Returns how many. */
 unsigned store_sweep(const char *state);
 
-/* Removes one sealed layer: renamed first, so that nobody sees half of it. 0 or ERROR_FAILED.
- */
-int store_remove(const char *state, const char *key, struct error *err);
-
 /* ---- agent-fetch ---- */
 
 /* The file name below by-tree/. */

@@ -20,8 +20,6 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lib"))
 
-STAGE_UID = 0x70000000
-
 
 def make_repository(path, count):
     random.seed(1)
@@ -62,7 +60,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="1,000 files only")
     args = parser.parse_args()
     os.environ["BUILD"] = os.path.abspath(args.build)
-    from stage import FD_OUT, Stage
+    from stage import FD_OUT, Stage, row_uid
 
     def run(mode, job, files):
         handles = {number: tempfile.TemporaryFile() for number in files}
@@ -98,7 +96,7 @@ def main():
             for i in range(args.runs):
                 times["base"].append(run("base", {"paths": paths, "rev": "HEAD"}, {FD_OUT: b""})[0])
                 objects = tempfile.mkdtemp(dir=place)
-                os.chown(objects, *[STAGE_UID + 6 if os.geteuid() == 0 else -1] * 2)
+                os.chown(objects, *[row_uid("EDIT") if os.geteuid() == 0 else -1] * 2)
                 job = {"paths": {**paths, "objects": objects}, "base_commit": base["commit"],
                        "base_tree": base["tree"], "limits": {"files": 200, "bytes": 8 << 20},
                        "trailers": ["Agent-Run: x"], "title": "t"}

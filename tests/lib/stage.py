@@ -19,6 +19,14 @@ FD_CONTROL, FD_JOB, FD_OUT, FD_LOG = 3, 4, 5, 14
 FD_FACTS, FD_SPEC, FD_EGRESS, FD_FACTS2, FD_SPEC2 = 16, 17, 23, 25, 26
 
 
+def row_uid(name):
+    """The uid of a row when everything is started by root: STAGE_UID_BASE and its place in enum stage_id."""
+    with open(os.path.join(ROOT, "pipeline/stages.h")) as file:
+        lines = [line.strip().rstrip(",") for line in file]
+    order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].isalpha()]
+    return 0x70000000 + order.index(name)
+
+
 def memory_file(data):
     fd = os.memfd_create("test")
     os.write(fd, data)

@@ -24,6 +24,7 @@ ROWS = {
     "agent-dial": "pump",
     "agent-apply base": "quiet",
     "agent-apply status": "quiet",
+    "agent-layer": "quiet",
     "agent-fetch warm": "quiet",
     "agent-egress": "pump",
     "agent-model": "quiet",
@@ -31,7 +32,7 @@ ROWS = {
     "agent-test": "quiet",
     "agent-publish": "launcher",
 }
-WRITERS = {"agent-fetch warm", "agent-apply edit", "agent-test", "agent-publish"}
+WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-test", "agent-publish"}
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
 ENV = {"LANG": "C.UTF-8", "TZ": "UTC"}
 SIGSYS = 31
@@ -248,7 +249,7 @@ class Driver:
 
     def order(self, row, job, **more):
         job = {"paths": {"repo": self.place.path("in"), "objects": self.place.path("rw"),
-                         "scratch": self.place.path("rw"), "store": self.place.path("rw")}, **job}
+                         "scratch": self.place.path("rw"), "store": self.place.path("rw"), "layer": self.place.path("rw")}, **job}
         self.process.stdin.write(json.dumps({"row": row, "job": job, **more}) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -387,7 +388,7 @@ ROW_NUMBERS = {}
 def read_row_numbers():
     """The order of enum stage_id."""
     names = {"DIAL": "agent-dial", "BASE": "agent-apply base", "STATUS": "agent-apply status",
-             "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
+             "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
              "EDIT": "agent-apply edit", "TEST": "agent-test", "PUBLISH": "agent-publish"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]

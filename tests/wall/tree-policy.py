@@ -15,11 +15,11 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lib"))
 
-from stage import BUILD, FD_OUT, Stage
+from stage import BUILD, FD_OUT, Stage, row_uid
 from tap import Tap
 
 FD_CHANGES, FD_PATCH = 10, 13
-UID_EDIT = 0x70000000 + 6  # STAGE_UID_BASE + STAGE_EDIT
+UID_EDIT = row_uid("EDIT") if os.geteuid() == 0 else -1
 
 GIT_ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1",
            "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t",

@@ -110,7 +110,7 @@ static void checkout_writes_the_bytes_that_git_writes(void **state)
 	free(GIT(&f, NULL, "-c", "core.bare=false", work, "checkout-index", "-a", "-f"));
 	int dir = open(our_dir, O_RDONLY | O_DIRECTORY);
 	struct checkout checkout = {.repo = f.repo, .mtime = {1000, 0}};
-	if (checkout_tree(&checkout, tree, dir, &f.err) < 0)
+	if (checkout_write(&checkout, NULL, tree, dir, &f.err) < 0)
 		fail_msg("%s", f.err.message);
 	assert_int_equal(checkout.stats.encodings_kept, 0);
 	close(dir);

@@ -1,258 +1,59 @@
-/* Base and apply layers: whole or not there, made once, and hostile trees refused. */
+/* Layers from git: what is written, by how many, on what; hostile trees refused; damage found. */
 #include "fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
+#include <sys/mman.h>
 
 #include "gitops/layer.h"
 
 struct scene {
 	struct fixture f;
-	char *store, *base; /* <store>/base */
+	char *out, *manifest;
 };
 
 static void scene_init(struct scene *s)
 {
 	fixture_init(&s->f);
-	s->store = mem_printf("%s/store", s->f.dir);
-	s->base = mem_printf("%s/base", s->store);
-	assert_int_equal(mkdir(s->store, 0755), 0);
-	assert_int_equal(mkdir(s->base, 0755), 0);
+	s->out = mem_printf("%s/out", s->f.dir);
+	s->manifest = mem_printf("%s/manifest", s->f.dir);
 }
 
 static void scene_release(struct scene *s)
 {
-	free(s->store);
-	free(s->base);
+	free(s->out);
+	free(s->manifest);
 	fixture_release(&s->f);
 }
 
-static int make(struct scene *s, const char *tree, const char *boot, bool *made)
+/* Writes the tree (what differs from base) afresh, with a manifest. */
+static int lay(struct scene *s, const char *base, const char *tree)
 {
-	struct checkout checkout = {.repo = s->f.repo};
+	struct checkout_manifest manifest = {.fd = -1};
+	struct checkout checkout = {
+	    .repo = s->f.repo, .mtime = layer_base_time, .manifest = &manifest, .quick = true};
 
-	return layer_base(&checkout, s->store, tree, boot, made, &s->f.err);
+	fd_remove_tree(AT_FDCWD, s->out);
+	assert_int_equal(mkdir(s->out, 0755), 0);
+	int out AUTO_FD = open(s->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd AUTO_FD = open(s->manifest, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	manifest.fd = fd;
+	return checkout_write(&checkout, base, tree, out, &s->f.err);
 }
 
-static void must_make(struct scene *s, const char *tree, const char *boot, bool wanted)
+static void must_lay(struct scene *s, const char *base, const char *tree)
 {
-	bool made;
-
-	if (make(s, tree, boot, &made) < 0)
+	if (lay(s, base, tree) < 0)
 		fail_msg("%s", s->f.err.message);
-	assert_int_equal(made, wanted);
 }
 
-/* Names in a directory that begin with prefix. */
-static size_t count_names(const char *path, const char *prefix)
+static int verify(struct scene *s, size_t *records)
 {
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	size_t count = 0;
+	int out AUTO_FD = open(s->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd AUTO_FD = open(s->manifest, O_RDONLY | O_CLOEXEC);
 
-	assert_non_null(dir);
-	while ((entry = readdir(dir)))
-		count += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
-	closedir(dir);
-	return count;
+	return layer_verify(out, fd, records, &s->f.err);
 }
-
-static void base_layer_is_made_once_and_depends_on_the_tree_alone(void **state)
-{
-	struct scene s;
-	char tree[GITOPS_OID_SIZE];
-	struct stat st;
-
-	(void)state;
-	scene_init(&s);
-	fixture_tree(&s.f, tree, "a", "1\n", "d/e/f", "2\n", NULL);
-	must_make(&s, tree, "boot1", true);
-	must_make(&s, tree, "boot1", false);
-	AUTO_FREE char *file = mem_printf("%s/%s/tree/d/e/f", s.base, tree);
-	AUTO_FREE char *dir = mem_printf("%s/%s/tree/d", s.base, tree);
-	assert_int_equal(stat(file, &st), 0);
-	assert_int_equal(st.st_mtim.tv_sec, layer_base_time.tv_sec);
-	assert_int_equal(st.st_mode & 0777, 0644);
-	assert_int_equal(stat(dir, &st), 0);
-	assert_int_equal(st.st_mtim.tv_sec, layer_base_time.tv_sec);
-	assert_int_equal(st.st_mode & 0777, 0755);
-	/* another boot: its data may never have reached the disk */
-	assert_int_equal(truncate(file, 0), 0);
-	must_make(&s, tree, "boot2", true);
-	assert_int_equal(stat(file, &st), 0);
-	assert_int_equal(st.st_size, 2);
-	must_make(&s, tree, "boot2", false);
-	assert_int_equal(count_names(s.base, "."), 2); /* "." and "..": no leftover, no lock */
-	scene_release(&s);
-}
-
-static void look_up_marks_the_layer_as_used(void **state)
-{
-	struct scene s;
-	char tree[GITOPS_OID_SIZE];
-	struct stat st;
-
-	(void)state;
-	scene_init(&s);
-	fixture_tree(&s.f, tree, "a", "1\n", NULL);
-	must_make(&s, tree, "b", true);
-	AUTO_FREE char *layer = mem_printf("%s/%s", s.base, tree);
-	const struct timespec old[2] = {{1000, 0}, {1000, 0}};
-	assert_int_equal(utimensat(AT_FDCWD, layer, old, 0), 0);
-	must_make(&s, tree, "b", false);
-	assert_int_equal(stat(layer, &st), 0);
-	assert_true(st.st_mtim.tv_sec > 1000);
-	scene_release(&s);
-}
-
-/* A tree of some thousand files. */
-static void big_tree(struct scene *s, char tree[GITOPS_OID_SIZE])
-{
-	struct view_limits limits = {.files = 10000, .bytes = 1 << 20, .file_bytes = 1000};
-	struct view *view = view_new(s->f.repo, EMPTY_TREE, &limits, &s->f.err);
-
-	for (int i = 0; i < 3000; i++) {
-		char path[64];
-		snprintf(path, sizeof(path), "d%d/f%d", i % 10, i);
-		assert_int_equal(view_put(view, path, VIEW_FILE, "x", 1, &s->f.err), 0);
-	}
-	assert_int_equal(tree_write(view, tree, &s->f.err), 0);
-	view_free(view);
-}
-
-static void die(void *data, const struct checkout_stats *stats)
-{
-	(void)data;
-	(void)stats;
-	raise(SIGKILL);
-}
-
-static void killed_maker_leaves_nothing_that_is_believed(void **state)
-{
-	struct scene s;
-	char tree[GITOPS_OID_SIZE];
-	int status;
-
-	(void)state;
-	scene_init(&s);
-	big_tree(&s, tree);
-	pid_t pid = fork();
-	if (pid == 0) {
-		struct checkout checkout = {.repo = s.f.repo, .progress = die};
-		layer_base(&checkout, s.store, tree, "b", NULL, &s.f.err);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(count_names(s.base, ".tmp-"), 1);
-	assert_int_equal(count_names(s.base, tree), 0);
-	must_make(&s, tree, "b", true);		       /* the lock died with its holder */
-	assert_int_equal(count_names(s.base, "."), 2); /* "." and "..": no leftover, no lock */
-	scene_release(&s);
-}
-
-static void several_at_once_make_it_once(void **state)
-{
-	struct scene s;
-	char tree[GITOPS_OID_SIZE];
-	int makers = 0;
-
-	(void)state;
-	scene_init(&s);
-	big_tree(&s, tree);
-	for (int i = 0; i < 5; i++) {
-		pid_t pid = fork();
-		if (pid == 0) {
-			bool made = false;
-			repo_close(s.f.repo);
-			fixture_open(&s.f);
-			_exit(make(&s, tree, "b", &made) < 0 ? 9 : made);
-		}
-	}
-	for (int i = 0; i < 5; i++) {
-		int status;
-		assert_true(wait(&status) > 0);
-		assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
-		makers += WEXITSTATUS(status);
-	}
-	assert_int_equal(makers, 1);
-	assert_int_equal(count_names(s.base, "."), 2); /* "." and "..": no leftover, no lock */
-	scene_release(&s);
-}
-
-/* Trees that git mktree makes and no checkout may follow. */
-static void hostile_trees_are_refused_and_leave_nothing(void **state)
-{
-	struct scene s;
-
-	(void)state;
-	scene_init(&s);
-	AUTO_FREE char *blob = GIT(&s.f, "../../../outside", "hash-object", "-w", "--stdin");
-	AUTO_FREE char *plain = mem_printf("100644 blob %s\tf\n", blob);
-	AUTO_FREE char *sub = GIT(&s.f, plain, "mktree");
-	const char *const names[] = {".git", "..", ".", ".GIT", "git~1", ".git "};
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		AUTO_FREE char *text = mem_printf("100644 blob %s\t%s\n", blob, names[i]);
-		AUTO_FREE char *tree = GIT(&s.f, text, "mktree");
-		if (make(&s, tree, "b", NULL) != ERROR_NO)
-			fail_msg("'%s' was checked out", names[i]);
-	}
-	/* a link and a directory of one name: files would go through the link */
-	AUTO_FREE char *twice = mem_printf("120000 blob %s\td\n040000 tree %s\td\n", blob, sub);
-	AUTO_FREE char *double_tree = GIT(&s.f, twice, "mktree");
-	assert_int_equal(make(&s, double_tree, "b", NULL), ERROR_NO);
-	AUTO_FREE char *outside = mem_printf("%s/outside", s.f.dir);
-	assert_int_equal(access(outside, F_OK), -1);
-	/* too deep */
-	AUTO_FREE char *deep = mem_strdup(sub);
-	for (int i = 0; i < 120; i++) {
-		AUTO_FREE char *text = mem_printf("040000 tree %s\td\n", deep);
-		char *next = GIT(&s.f, text, "mktree");
-		free(deep);
-		deep = next;
-	}
-	assert_int_equal(make(&s, deep, "b", NULL), ERROR_NO);
-	assert_non_null(strstr(s.f.err.message, "nested"));
-	/* missing content, an object of another kind */
-	AUTO_FREE char *missing =
-	    GIT(&s.f, "100644 blob 1111111111111111111111111111111111111111\tf\n", "mktree",
-		"--missing");
-	assert_int_equal(make(&s, missing, "b", NULL), ERROR_FAILED);
-	assert_int_equal(make(&s, blob, "b", NULL), ERROR_FAILED);
-	assert_int_equal(make(&s, "../x", "b", NULL), ERROR_USAGE);
-	assert_int_equal(count_names(s.base, "."), 2); /* "." and "..": no leftover, no lock */
-	scene_release(&s);
-}
-
-static void links_and_submodules_are_laid_out(void **state)
-{
-	struct scene s;
-	char target[64] = "";
-	struct stat st;
-
-	(void)state;
-	scene_init(&s);
-	AUTO_FREE char *blob = GIT(&s.f, "/etc/passwd", "hash-object", "-w", "--stdin");
-	AUTO_FREE char *text =
-	    mem_printf("120000 blob %s\tlink\n160000 commit "
-		       "1111111111111111111111111111111111111111\tsub\n100755 blob %s\trun\n",
-		       blob, blob);
-	AUTO_FREE char *tree = GIT(&s.f, text, "mktree", "--missing");
-	must_make(&s, tree, "b", true);
-	AUTO_FREE char *link = mem_printf("%s/%s/tree/link", s.base, tree),
-		       *sub = mem_printf("%s/%s/tree/sub", s.base, tree);
-	AUTO_FREE char *run = mem_printf("%s/%s/tree/run", s.base, tree);
-	assert_true(readlink(link, target, sizeof(target) - 1) > 0);
-	assert_string_equal(target, "/etc/passwd");
-	assert_int_equal(lstat(sub, &st), 0);
-	assert_true(S_ISDIR(st.st_mode));
-	assert_int_equal(lstat(run, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0755);
-	scene_release(&s);
-}
-
-/* ---- apply layers ---- */
 
 static const char *kind_of(const char *dir, const char *name)
 {
@@ -266,11 +67,200 @@ static const char *kind_of(const char *dir, const char *name)
 	return S_ISDIR(st.st_mode) ? "dir" : "file";
 }
 
-static void apply_layer_holds_what_differs(void **state)
+static void expect_kinds(const char *dir, const char *const (*wanted)[2], size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(kind_of(dir, wanted[i][0]), wanted[i][1]) != 0)
+			fail_msg("%s is %s", wanted[i][0], kind_of(dir, wanted[i][0]));
+}
+
+static off_t size_of(const char *dir, const char *name)
+{
+	AUTO_FREE char *path = mem_printf("%s/%s", dir, name);
+	struct stat st;
+
+	return lstat(path, &st) < 0 ? -1 : st.st_size;
+}
+
+static void layer_depends_on_the_tree_alone(void **state)
+{
+	struct scene s;
+	char tree[GITOPS_OID_SIZE];
+	struct stat st;
+
+	(void)state;
+	scene_init(&s);
+	fixture_tree(&s.f, tree, "a", "1\n", "d/e/f", "2\n", NULL);
+	must_lay(&s, NULL, tree);
+	const char *const names[] = {"", "/d", "/d/e", "/d/e/f", "/a"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		AUTO_FREE char *path = mem_printf("%s%s", s.out, names[i]);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_mtim.tv_sec, layer_base_time.tv_sec);
+		assert_int_equal(st.st_mode & 0777, S_ISDIR(st.st_mode) ? 0755 : 0644);
+	}
+	scene_release(&s);
+}
+
+/* A tree of some thousand files in directories of many sizes. */
+static void big_tree(struct scene *s, char tree[GITOPS_OID_SIZE])
+{
+	struct view_limits limits = {.files = 10000, .bytes = 1 << 20, .file_bytes = 1000};
+	struct view *view = view_new(s->f.repo, EMPTY_TREE, &limits, &s->f.err);
+
+	for (int i = 0; i < 5000; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "d%d/e%d/f%d", i % 7, i % 93, i);
+		assert_int_equal(view_put(view, path, VIEW_FILE, path, strlen(path), &s->f.err),
+				 0);
+	}
+	assert_int_equal(tree_write(view, tree, &s->f.err), 0);
+	view_free(view);
+}
+
+static int count_files(int dirfd)
+{
+	DIR *dir = fdopendir(dirfd);
+	struct dirent *entry;
+	int count = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (entry->d_type == DT_DIR)
+			count += count_files(openat(dirfd, entry->d_name, O_RDONLY));
+		else
+			count++;
+	}
+	closedir(dir);
+	return count;
+}
+
+static void several_processes_share_one_layer(void **state)
+{
+	struct scene s;
+	char tree[GITOPS_OID_SIZE];
+	struct stat st;
+
+	(void)state;
+	scene_init(&s);
+	big_tree(&s, tree);
+	struct checkout_board *board =
+	    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_int_equal(mkdir(s.out, 0755), 0);
+	for (int i = 0; i < 5; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			int out = open(s.out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			repo_close(s.f.repo);
+			fixture_open(&s.f);
+			struct checkout checkout = {
+			    .repo = s.f.repo, .mtime = layer_base_time, .board = board};
+			_exit(checkout_write(&checkout, NULL, tree, out, &s.f.err) < 0);
+		}
+	}
+	for (int i = 0; i < 5; i++) {
+		int status;
+		assert_true(wait(&status) > 0);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(board->files, 5000);
+	assert_int_equal(count_files(open(s.out, O_RDONLY)), 5000);
+	AUTO_FREE char *dir = mem_printf("%s/d3/e10", s.out);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mtim.tv_sec, layer_base_time.tv_sec);
+	scene_release(&s);
+}
+
+/* Trees that git mktree makes and no checkout may follow. */
+static void hostile_trees_are_refused(void **state)
+{
+	struct scene s;
+	size_t n;
+
+	(void)state;
+	scene_init(&s);
+	struct checkout checkout = {.repo = s.f.repo};
+	AUTO_FREE char *blob = GIT(&s.f, "../../../outside", "hash-object", "-w", "--stdin");
+	AUTO_FREE char *plain = mem_printf("100644 blob %s\tf\n", blob);
+	AUTO_FREE char *sub = GIT(&s.f, plain, "mktree");
+	const char *const names[] = {".git", "..", ".", ".GIT", "git~1", ".git "};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		AUTO_FREE char *text = mem_printf("100644 blob %s\t%s\n", blob, names[i]);
+		AUTO_FREE char *tree = GIT(&s.f, text, "mktree");
+		AUTO_FREE char *below = mem_printf("040000 tree %s\td\n", tree);
+		AUTO_FREE char *deep = GIT(&s.f, below, "mktree");
+		if (lay(&s, NULL, tree) != ERROR_NO || lay(&s, sub, deep) != ERROR_NO ||
+		    lay(&s, tree, sub) != ERROR_NO)
+			fail_msg("'%s' was checked out", names[i]);
+		assert_int_equal(checkout_measure(&checkout, NULL, deep, 10, &n, &s.f.err),
+				 ERROR_NO);
+	}
+	/* a link and a directory of one name: files would go through the link */
+	AUTO_FREE char *twice = mem_printf("120000 blob %s\td\n040000 tree %s\td\n", blob, sub);
+	AUTO_FREE char *double_tree = GIT(&s.f, twice, "mktree");
+	assert_int_equal(lay(&s, NULL, double_tree), ERROR_NO);
+	AUTO_FREE char *outside = mem_printf("%s/outside", s.f.dir);
+	assert_int_equal(access(outside, F_OK), -1);
+	AUTO_FREE char *deep = mem_strdup(sub);
+	for (int i = 0; i < 120; i++) {
+		AUTO_FREE char *text = mem_printf("040000 tree %s\td\n", deep);
+		char *next = GIT(&s.f, text, "mktree");
+		free(deep);
+		deep = next;
+	}
+	assert_int_equal(lay(&s, NULL, deep), ERROR_NO);
+	assert_non_null(strstr(s.f.err.message, "nested"));
+	/* missing content, an object of another kind */
+	AUTO_FREE char *missing =
+	    GIT(&s.f, "100644 blob 1111111111111111111111111111111111111111\tf\n", "mktree",
+		"--missing");
+	assert_int_equal(lay(&s, NULL, missing), ERROR_FAILED);
+	assert_int_equal(lay(&s, NULL, blob), ERROR_FAILED);
+	assert_int_equal(lay(&s, NULL, "../x"), ERROR_USAGE);
+	scene_release(&s);
+}
+
+static void links_submodules_and_lfs_pointers_are_laid_out(void **state)
+{
+	struct scene s;
+	char target[64] = "";
+	struct stat st;
+
+	(void)state;
+	scene_init(&s);
+	AUTO_FREE char *blob = GIT(&s.f, "/etc/passwd", "hash-object", "-w", "--stdin");
+	AUTO_FREE char *pointer =
+	    GIT(&s.f, "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n",
+		"hash-object", "-w", "--stdin");
+	AUTO_FREE char *text =
+	    mem_printf("120000 blob %s\tlink\n160000 commit "
+		       "1111111111111111111111111111111111111111\tsub\n100755 blob %s\trun\n"
+		       "100644 blob %s\tbig.bin\n",
+		       blob, blob, pointer);
+	AUTO_FREE char *tree = GIT(&s.f, text, "mktree", "--missing");
+	struct checkout checkout = {.repo = s.f.repo};
+	assert_int_equal(mkdir(s.out, 0755), 0);
+	int out AUTO_FD = open(s.out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(checkout_write(&checkout, NULL, tree, out, &s.f.err), 0);
+	assert_int_equal(checkout.stats.lfs_pointers, 1);
+	assert_int_equal(checkout.stats.submodules, 1);
+	assert_true(readlinkat(out, "link", target, sizeof(target) - 1) > 0);
+	assert_string_equal(target, "/etc/passwd");
+	assert_int_equal(fstatat(out, "sub", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	assert_int_equal(fstatat(out, "run", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_mode & 0777, 0755);
+	scene_release(&s);
+}
+
+/* ---- what differs ---- */
+
+static void difference_holds_what_differs(void **state)
 {
 	struct scene s;
 	char base[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE];
-	bool whole;
 
 	(void)state;
 	scene_init(&s);
@@ -279,69 +269,166 @@ static void apply_layer_holds_what_differs(void **state)
 		     "1", NULL);
 	fixture_tree(&s.f, tree, "same/x", "1", "keep", "1", "d/stays", "1", "file/now/dir",
 		     "2", "dir", "2", "edit/deep/er", "2", "new/er", "2", NULL);
-	struct checkout checkout = {.repo = s.f.repo};
-	for (int again = 0; again < 2; again++) /* what an earlier try left is gone */
-		if (layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err) < 0)
-			fail_msg("%s", s.f.err.message);
-	assert_false(whole);
-	AUTO_FREE char *layer = mem_printf("%s/layer", s.f.dir);
 	const char *const wanted[][2] = {{"same", "none"},	   {"keep", "none"},
 					 {"d/gone", "whiteout"},   {"d/stays", "none"},
 					 {"all", "whiteout"},	   {"file", "dir"},
 					 {"file/now/dir", "file"}, {"dir", "file"},
 					 {"edit/deep/er", "file"}, {"new/er", "file"}};
-	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
-		if (strcmp(kind_of(layer, wanted[i][0]), wanted[i][1]) != 0)
-			fail_msg("%s is %s", wanted[i][0], kind_of(layer, wanted[i][0]));
+	struct checkout checkout = {.repo = s.f.repo};
+	for (int again = 0; again < 2; again++) /* what an earlier try left is gone */
+		if (layer_apply(&checkout, base, tree, s.f.dir, "layer", &s.f.err) < 0)
+			fail_msg("%s", s.f.err.message);
+	AUTO_FREE char *layer = mem_printf("%s/layer", s.f.dir);
+	expect_kinds(layer, wanted, ARRAY_LEN(wanted));
+	must_lay(&s, base, tree);
+	expect_kinds(s.out, wanted, ARRAY_LEN(wanted));
 	scene_release(&s);
 }
 
-static void changed_attributes_ask_for_a_whole_checkout(void **state)
+static void submodule_in_the_place_of_a_directory_hides_its_files(void **state)
 {
 	struct scene s;
-	char base[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE];
-	bool whole;
+	char base[GITOPS_OID_SIZE];
 
 	(void)state;
 	scene_init(&s);
+	fixture_tree(&s.f, base, "d/a", "1", "d/b/c", "1", "e", "1", NULL);
+	AUTO_FREE char *tree =
+	    GIT(&s.f, "160000 commit 1111111111111111111111111111111111111111\td\n", "mktree",
+		"--missing");
+	must_lay(&s, base, tree);
+	const char *const wanted[][2] = {
+	    {"d", "dir"}, {"d/a", "whiteout"}, {"d/b", "whiteout"}, {"e", "whiteout"}};
+	expect_kinds(s.out, wanted, ARRAY_LEN(wanted));
+	scene_release(&s);
+}
+
+static void changed_attributes_write_the_files_that_they_convert(void **state)
+{
+	struct scene s;
+	char base[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE];
+
+	(void)state;
+	scene_init(&s);
+	fixture_tree(&s.f, base, "a", "1\n", "d/.gitattributes", "*.txt eol=crlf\n", "d/x.txt",
+		     "1\n", "d/x.c", "1\n", "d/e/y.txt", "1\n", "f/z.txt", "1\n", NULL);
+	/* taken away */
+	fixture_tree(&s.f, tree, "a", "1\n", "d/x.txt", "1\n", "d/x.c", "1\n", "d/e/y.txt",
+		     "1\n", "f/z.txt", "1\n", NULL);
+	must_lay(&s, base, tree);
+	assert_string_equal(kind_of(s.out, "d/.gitattributes"), "whiteout");
+	assert_int_equal(size_of(s.out, "d/x.txt"), 2);
+	assert_int_equal(size_of(s.out, "d/e/y.txt"), 2);
+	assert_string_equal(kind_of(s.out, "d/x.c"), "none");
+	assert_string_equal(kind_of(s.out, "f"), "none");
+	/* and the other way: added */
+	must_lay(&s, tree, base);
+	assert_int_equal(size_of(s.out, "d/x.txt"), 3);
+	assert_int_equal(size_of(s.out, "d/e/y.txt"), 3);
+	assert_string_equal(kind_of(s.out, "d/x.c"), "none");
+	/* changed, to the same effect for some */
+	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x.txt",
+		     "1\n", "d/x.c", "1\n", "d/e/y.txt", "1\n", "f/z.txt", "1\n", NULL);
+	must_lay(&s, base, tree);
+	assert_int_equal(size_of(s.out, "d/x.c"), 3);
+	assert_string_equal(kind_of(s.out, "d/x.txt"), "none");
+	assert_string_equal(kind_of(s.out, "d/e"), "none");
+	scene_release(&s);
+}
+
+static void choose_takes_the_nearest_tree(void **state)
+{
+	struct scene s;
+	char big[GITOPS_OID_SIZE], near[GITOPS_OID_SIZE], far[GITOPS_OID_SIZE];
+	char tree[GITOPS_OID_SIZE];
+	size_t best, changed;
+
+	(void)state;
+	scene_init(&s);
+	big_tree(&s, big);
+	struct view_limits limits = {.files = 10000, .bytes = 1 << 20, .file_bytes = 1000};
+	struct view *view = view_new(s.f.repo, big, &limits, &s.f.err);
+	for (int i = 0; i < 3; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "new%d", i);
+		assert_int_equal(view_put(view, path, VIEW_FILE, "x", 1, &s.f.err), 0);
+		assert_int_equal(tree_write(view,
+					    i == 0   ? far
+					    : i == 1 ? near
+						     : tree,
+					    &s.f.err),
+				 0);
+	}
+	view_free(view);
 	struct checkout checkout = {.repo = s.f.repo};
-	fixture_tree(&s.f, base, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n",
-		     NULL);
-	fixture_tree(&s.f, tree, "a", "1\n", "d/x", "1\n", NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
-			 0);
-	assert_true(whole);
-	AUTO_FREE char *layer = mem_printf("%s/layer", s.f.dir);
-	assert_int_equal(access(layer, F_OK), -1);
-	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=lf\n", "d/x", "1\n",
-		     NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
-			 0);
-	assert_true(whole);
-	/* a new directory's own attributes concern nothing else */
-	fixture_tree(&s.f, tree, "a", "1\n", "d/.gitattributes", "* eol=crlf\n", "d/x", "1\n",
-		     "n/.gitattributes", "* eol=crlf\n", "n/x", "1\n", NULL);
-	assert_int_equal(layer_apply(&checkout, base, tree, s.f.dir, "layer", &whole, &s.f.err),
-			 0);
-	assert_false(whole);
-	AUTO_FREE char *file = mem_printf("%s/n/x", layer);
-	struct stat st;
-	assert_int_equal(stat(file, &st), 0);
-	assert_int_equal(st.st_size, 3);
+	const char *const trees[] = {"1111111111111111111111111111111111111111", far, near,
+				     big};
+	assert_int_equal(layer_choose(&checkout, tree, trees, 4, &best, &changed, &s.f.err), 0);
+	assert_int_equal(best, 2);
+	assert_int_equal(changed, 1);
+	/* nothing near: the whole tree */
+	fixture_tree(&s.f, tree, "one", "1", NULL);
+	assert_int_equal(layer_choose(&checkout, tree, trees, 4, &best, &changed, &s.f.err), 0);
+	assert_int_equal(best, 4);
+	assert_int_equal(changed, 1);
+	scene_release(&s);
+}
+
+/* ---- damage ---- */
+
+static void damage_is_found(void **state)
+{
+	struct scene s;
+	char base[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE];
+	size_t records;
+
+	(void)state;
+	scene_init(&s);
+	fixture_tree(&s.f, base, "gone", "1", NULL);
+	fixture_tree(&s.f, tree, ".gitattributes", "*.txt eol=crlf\n", "a.txt", "one\n", "d/b",
+		     "two\n", "empty", "", NULL);
+	must_lay(&s, base, tree);
+	assert_int_equal(verify(&s, &records), 0);
+	assert_int_equal(records, 5);
+	AUTO_FREE char *file = mem_printf("%s/d/b", s.out),
+		       *text = mem_printf("%s/a.txt", s.out),
+		       *white = mem_printf("%s/gone", s.out);
+	const struct timespec times[2] = {layer_base_time, layer_base_time};
+	/* other bytes of the same length, at the same time */
+	int fd = open(file, O_WRONLY);
+	assert_int_equal(pwrite(fd, "T", 1, 0), 1);
+	assert_int_equal(futimens(fd, times), 0);
+	assert_int_equal(verify(&s, &records), ERROR_NO);
+	assert_non_null(strstr(s.f.err.message, "d/b"));
+	assert_int_equal(pwrite(fd, "t", 1, 0), 1);
+	assert_int_equal(verify(&s, &records), ERROR_NO); /* it was written to */
+	assert_int_equal(futimens(fd, times), 0);
+	close(fd);
+	assert_int_equal(verify(&s, &records), 0);
+	assert_int_equal(chmod(text, 0755), 0);
+	assert_int_equal(verify(&s, &records), ERROR_NO);
+	assert_int_equal(chmod(text, 0644), 0);
+	assert_int_equal(verify(&s, &records), 0);
+	assert_int_equal(unlink(white), 0);
+	assert_int_equal(verify(&s, &records), ERROR_NO);
+	/* and in the manifest itself */
+	assert_int_equal(truncate(s.manifest, 10), 0);
+	assert_int_equal(verify(&s, &records), ERROR_NO);
 	scene_release(&s);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(base_layer_is_made_once_and_depends_on_the_tree_alone),
-	    cmocka_unit_test(look_up_marks_the_layer_as_used),
-	    cmocka_unit_test(killed_maker_leaves_nothing_that_is_believed),
-	    cmocka_unit_test(several_at_once_make_it_once),
-	    cmocka_unit_test(hostile_trees_are_refused_and_leave_nothing),
-	    cmocka_unit_test(links_and_submodules_are_laid_out),
-	    cmocka_unit_test(apply_layer_holds_what_differs),
-	    cmocka_unit_test(changed_attributes_ask_for_a_whole_checkout),
+	    cmocka_unit_test(layer_depends_on_the_tree_alone),
+	    cmocka_unit_test(several_processes_share_one_layer),
+	    cmocka_unit_test(hostile_trees_are_refused),
+	    cmocka_unit_test(links_submodules_and_lfs_pointers_are_laid_out),
+	    cmocka_unit_test(difference_holds_what_differs),
+	    cmocka_unit_test(submodule_in_the_place_of_a_directory_hides_its_files),
+	    cmocka_unit_test(changed_attributes_write_the_files_that_they_convert),
+	    cmocka_unit_test(choose_takes_the_nearest_tree),
+	    cmocka_unit_test(damage_is_found),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

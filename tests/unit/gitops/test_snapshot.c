@@ -36,7 +36,7 @@ static int make(struct scene *s, const char *tree)
 	int rc;
 
 	assert_true(dir >= 0);
-	if (checkout_tree(&checkout, tree, dir, &s->f.err) < 0)
+	if (checkout_write(&checkout, NULL, tree, dir, &s->f.err) < 0)
 		fail_msg("%s", s->f.err.message);
 	rc = snapshot_make(&snapshot, s->f.dir, "git", &s->f.err);
 	if (rc == 0)
