@@ -25,7 +25,8 @@ static const struct config_key keys[] = {
     {"test.command", CONFIG_STRING, true, NULL, NULL,
      "build and test command, run in the jail (by /bin/sh -c there when it needs a shell)"},
     {"test.timeout", CONFIG_SECONDS, true, "600", NULL, "wall clock of one test run"},
-    {"test.env", CONFIG_LIST, true, NULL, NULL, "NAME=VALUE for the test command"},
+    {"test.env", CONFIG_LIST, true, NULL, NULL,
+     "NAME=VALUE for the test command; replaces what the jail sets"},
     {"test.git", CONFIG_CHOICE, true, "none", "none snapshot",
      "snapshot: the tests find the tested tree as the one commit of a throw-away repository"},
     {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test"},
@@ -66,8 +67,8 @@ static const struct config_key keys[] = {
     {"jail.runsc", CONFIG_STRING, false, NULL, NULL,
      "the program runsc, written in full; default: in /usr/bin, /usr/local/bin or their sbin"},
     {"jail.path", CONFIG_LIST, false, NULL, NULL,
-     "directory outside /usr that the jail may read and run (a toolchain); its bin goes into "
-     "PATH"},
+     "directory or file outside /usr that the jail may read and run (a toolchain, a "
+     "program); its bin goes into PATH"},
     {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
     {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
     {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <glob.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +121,24 @@ static void prepend_path(struct jail_spec *spec, const char *dir)
 	}
 }
 
+/* Where the programs of an admitted path are: below its bin, in itself when it is one, beside a
+ * single file. */
+static void prepend_programs(struct jail_spec *spec, const char *path)
+{
+	char *bin AUTO_FREE = mem_printf("%s/bin", path);
+	char *dir AUTO_FREE = mem_strdup(path);
+	const char *name = strrchr(path, '/') + 1;
+
+	if (is_dir(bin))
+		prepend_path(spec, bin);
+	else if (is_dir(path) && strcmp(name, "bin") == 0)
+		prepend_path(spec, path);
+	else if (!is_dir(path) && access(path, X_OK) == 0 && name - 1 > path) {
+		dir[name - 1 - path] = '\0';
+		prepend_path(spec, dir);
+	}
+}
+
 void jail_manifest_default(struct jail_spec *spec)
 {
 	for (size_t i = 0; i < ARRAY_LEN(toolchain); i++)
@@ -135,7 +152,6 @@ void jail_manifest_default(struct jail_spec *spec)
 int jail_manifest_add_path(struct jail_spec *spec, const char *path, struct error *err)
 {
 	char *real AUTO_FREE = path[0] == '/' ? realpath(path, NULL) : NULL;
-	char *bin AUTO_FREE = NULL;
 
 	if (!real && path[0] != '/')
 		return error_set(err, ERROR_USAGE, "[jail] path = %s: not an absolute path",
@@ -150,89 +166,8 @@ int jail_manifest_add_path(struct jail_spec *spec, const char *path, struct erro
 	jail_spec_add_mount(spec, JAIL_BIND_RO, false, real, real);
 	if (strcmp(real, path) != 0 && is_link(path))
 		jail_spec_add_mount(spec, JAIL_BIND_RO, true, path, path);
-	bin = mem_printf("%s/bin", real);
-	if (is_dir(bin))
-		prepend_path(spec, bin);
+	prepend_programs(spec, real);
+	if (strcmp(real, path) != 0 && !is_dir(path))
+		prepend_programs(spec, path);
 	return 0;
-}
-
-/* ---- commands that the jail does not have ---- */
-
-/* Where toolchain managers put programs: a pattern of directories below home, and the part of
- * it to admit. */
-static const struct {
-	const char *programs; /* pattern, relative to home unless absolute */
-	const char *admit;    /* what a toolchain needs to work: the same, cut here */
-} managers[] = {
-    {".nvm/versions/node/*/bin", "/bin"},
-    {".volta/tools/image/node/*/bin", "/bin"},
-    {".pyenv/versions/*/bin", "/bin"},
-    {".rustup/toolchains/*/bin", "/bin"},
-    {".cargo/bin", "/bin"},
-    {".sdkman/candidates/*/current/bin", "/bin"},
-    {".sdkman/candidates/*/*/bin", "/bin"},
-    {".asdf/installs/*/*/bin", "/bin"},
-    {".local/share/mise/installs/*/*/bin", "/bin"},
-    {".rbenv/versions/*/bin", "/bin"},
-    {".goenv/versions/*/bin", "/bin"},
-    {".deno/bin", "/bin"},
-    {".bun/bin", "/bin"},
-    {".dotnet", ""},
-    {"go/bin", "/bin"},
-    {".local/bin", "/bin"},
-    {"/usr/local/go/bin", "/bin"},
-    {"/opt/*/bin", "/bin"},
-    {"/snap/bin", "/bin"},
-};
-
-/* A plain file name: what a PATH would be searched for. */
-static bool is_plain_name(const char *name)
-{
-	return name[0] && !strchr(name, '/') && strpbrk(name, "*?[]\\") == NULL;
-}
-
-/* A link (rustup's and pyenv's proxies, sdkman's "current") is judged by what it leads to. */
-static char *toolchain_of(const char *program, const char *suffix)
-{
-	char *dir AUTO_FREE = mem_strdup(program);
-	char *slash = strrchr(dir, '/'), *real;
-	size_t len, cut = strlen(suffix);
-
-	*slash = '\0';
-	real = realpath(dir, NULL);
-	if (!real)
-		return NULL;
-	len = strlen(real);
-	if (cut && len > cut && strcmp(real + len - cut, suffix) == 0)
-		real[len - cut] = '\0';
-	return real;
-}
-
-char *jail_manifest_find_command(const char *home, const char *name, char **line)
-{
-	if (!is_plain_name(name))
-		return NULL;
-	for (size_t i = 0; i < ARRAY_LEN(managers); i++) {
-		bool absolute = managers[i].programs[0] == '/';
-		char *pattern AUTO_FREE =
-		    mem_printf("%s%s%s/%s", absolute || !home ? "" : home, absolute ? "" : "/",
-			       managers[i].programs, name);
-		char *found AUTO_FREE = NULL;
-		glob_t matches;
-
-		if ((!absolute && !home) || glob(pattern, 0, NULL, &matches) != 0)
-			continue;
-		/* sorted: the last is the newest version */
-		for (size_t k = matches.gl_pathc; k-- > 0 && !found;)
-			if (access(matches.gl_pathv[k], X_OK) == 0 &&
-			    !is_dir(matches.gl_pathv[k]))
-				found = toolchain_of(matches.gl_pathv[k], managers[i].admit);
-		globfree(&matches);
-		if (!found)
-			continue;
-		if (line)
-			*line = mem_printf("[jail] path = %s", found);
-		return MEM_STEAL(found);
-	}
-	return NULL;
 }

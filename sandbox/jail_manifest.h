@@ -15,18 +15,11 @@ void jail_manifest_default(struct jail_spec *spec);
 
 /*
  * Adds a directory or file of the operator's `[jail] path`, read-only at the same place inside;
- * a link on the way is followed here, and the path as written is made inside as a link to it. A
- * path whose "bin" is a directory is put in front of PATH, so call it before or after
- * jail_manifest_default, but before the spec is formatted. 0, or ERROR_USAGE.
+ * a link on the way is followed here, and the path as written is made inside as a link to it. Its
+ * "bin", or itself when it is named so, or the directory of a single program, is put in front of
+ * PATH, so call it after jail_manifest_default and before the spec is formatted. 0, or
+ * ERROR_USAGE.
  */
 int jail_manifest_add_path(struct jail_spec *spec, const char *path, struct error *err);
-
-/*
- * Where a command that the jail does not have lies on this machine: toolchains below home (nvm,
- * pyenv, rustup and cargo, sdkman, go, volta, asdf, mise, rbenv, ~/.local) and /usr/local/go,
- * /opt. Returns a new string, the directory to admit, NULL when it is not found. *line (may be
- * NULL) becomes a new string, the configuration line that admits it: "[jail] path = …".
- */
-char *jail_manifest_find_command(const char *home, const char *name, char **line);
 
 #endif

@@ -141,8 +141,30 @@ void jail_spec_add_arg(struct jail_spec *spec, const char *arg)
 void jail_spec_add_env(struct jail_spec *spec, const char *name, const char *value)
 {
 	char *text AUTO_FREE = mem_printf("%s=%s", name, value);
+	size_t len = strlen(name) + 1;
 
+	for (char **env = spec->env; env && *env; env++) {
+		if (strncmp(*env, text, len) != 0)
+			continue;
+		free(*env);
+		*env = MEM_STEAL(text);
+		return;
+	}
 	list_add(&spec->env, text);
+}
+
+void jail_spec_remove_env(struct jail_spec *spec, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (char **env = spec->env; env && *env; env++) {
+		if (strncmp(*env, name, len) != 0 || (*env)[len] != '=')
+			continue;
+		free(*env);
+		for (; *env; env++)
+			env[0] = env[1];
+		return;
+	}
 }
 
 void jail_spec_add_mount(struct jail_spec *spec, enum jail_bind how, bool optional,

@@ -85,7 +85,9 @@ struct jail_spec {
 void jail_spec_init(struct jail_spec *spec);
 void jail_spec_release(struct jail_spec *spec);
 void jail_spec_add_arg(struct jail_spec *spec, const char *arg);
+/* A later value of the same name replaces the earlier one. */
 void jail_spec_add_env(struct jail_spec *spec, const char *name, const char *value);
+void jail_spec_remove_env(struct jail_spec *spec, const char *name);
 void jail_spec_add_mount(struct jail_spec *spec, enum jail_bind how, bool optional,
 			 const char *source, const char *target);
 void jail_spec_format(const struct jail_spec *spec, struct strbuf *out);

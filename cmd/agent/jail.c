@@ -26,6 +26,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail_find.h"
 #include "sandbox/jail_spec.h"
 
 /* ---- the payload's descriptors ---- */
@@ -40,6 +41,8 @@ struct console {
 	int feed;		/* owned: write end of its standard input, or -1 */
 	int from_out, from_err; /* owned: read ends of its outputs, or -1 */
 	int to_out;		/* where its standard output goes */
+	char last[4096];	/* the end of what it printed */
+	size_t last_len;
 	struct termios saved;
 	bool raw;
 };
@@ -107,10 +110,15 @@ static int make_pipe(int *read_end, int *write_end)
 	return 0;
 }
 
+static bool wants_pty(const struct options *options)
+{
+	return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json;
+}
+
 static int console_open(struct console *console, const struct options *options,
 			struct error *err)
 {
-	if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !options->json)
+	if (wants_pty(options))
 		return console_open_pty(console, err);
 	console->to_out = options->json ? STDERR_FILENO : STDOUT_FILENO;
 	if (options->input ? make_pipe(&console->in, &console->feed) < 0
@@ -122,14 +130,32 @@ static int console_open(struct console *console, const struct options *options,
 	return 0;
 }
 
+static void remember(struct console *console, const char *data, size_t len)
+{
+	size_t kept = console->last_len, size = sizeof(console->last);
+
+	if (len > size) {
+		data += len - size;
+		len = size;
+	}
+	if (kept > size - len) {
+		memmove(console->last, console->last + kept - (size - len), size - len);
+		kept = size - len;
+	}
+	memcpy(console->last + kept, data, len);
+	console->last_len = kept + len;
+}
+
 /* One read, one write; closes from at its end, and when nobody takes the bytes. */
-static void carry(int *from, int to)
+static void carry(struct console *console, int *from, int to)
 {
 	char chunk[65536];
 	ssize_t n = read(*from, chunk, sizeof(chunk));
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	if (n > 0)
+		remember(console, chunk, (size_t)n);
 	if (n <= 0 || fd_write_all(to, chunk, (size_t)n) < 0)
 		close_one(from);
 }
@@ -161,9 +187,9 @@ static void carry_pipes(struct console *console)
 	if (poll(fds, ARRAY_LEN(fds), 100) <= 0)
 		return;
 	if (fds[1].revents)
-		carry(&console->from_out, console->to_out);
+		carry(console, &console->from_out, console->to_out);
 	if (fds[2].revents)
-		carry(&console->from_err, STDERR_FILENO);
+		carry(console, &console->from_err, STDERR_FILENO);
 	if (fds[0].revents)
 		feed(console);
 }
@@ -181,9 +207,10 @@ static bool carry_pty(struct console *console, int facts_fd)
 		return true;
 	if (fds[0].revents && (n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
 		fd_write_all(console->pty, chunk, (size_t)n);
-	if (fds[1].revents & POLLIN && (n = read(console->pty, chunk, sizeof(chunk))) > 0)
+	if (fds[1].revents & POLLIN && (n = read(console->pty, chunk, sizeof(chunk))) > 0) {
+		remember(console, chunk, (size_t)n);
 		fd_write_all(STDOUT_FILENO, chunk, (size_t)n);
-	else if (fds[2].revents)
+	} else if (fds[2].revents)
 		return false;
 	return true;
 }
@@ -283,7 +310,24 @@ static int start_tree(struct run *run, struct supervised *stage, int spec_fd, in
 
 /* ---- the end ---- */
 
-static int finish(struct run *run, const struct options *options,
+/* What the output says was missing inside and is to be had here. */
+static void advise(const struct run *run, const struct options *options,
+		   const struct console *console)
+{
+	struct strbuf shown AUTO_STRBUF = STRBUF_NONE;
+	bool has_git =
+	    options->dirty || strcmp(config_get(run->config, "test.git"), "none") != 0;
+	char *advice AUTO_FREE = jail_find_advice(console->last, console->last_len,
+						  getenv("HOME"), getenv("PATH"), has_git);
+
+	if (!advice)
+		return;
+	strbuf_init(&shown, 65536);
+	text_escape_lines(&shown, advice, strlen(advice));
+	fprintf(stderr, "agent: next: %s\n", shown.data);
+}
+
+static int finish(struct run *run, const struct options *options, const struct console *console,
 		  const struct jail_facts *facts, struct error *err)
 {
 	char text[512];
@@ -300,6 +344,8 @@ static int finish(struct run *run, const struct options *options,
 	jailplan_describe(facts, text, sizeof(text));
 	switch (facts->outcome) {
 	case JAIL_EXITED:
+		if (facts->value != 0)
+			advise(run, options, console);
 		return facts->value;
 	case JAIL_SIGNALED:
 	case JAIL_LIMIT:
@@ -336,6 +382,9 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	char *scratch AUTO_FREE = rundir_subdir(&run->dir, "jail", err);
 	int pipe_fds[2] = {-1, -1}, spec_fd AUTO_FD = -1, go_fd AUTO_FD = -1, result;
 
+	if (options->dirty && !run->repo.work_dir)
+		return error_set(err, ERROR_USAGE, "--dirty: %s has no work tree",
+				 run->repo.git_dir);
 	if (!scratch || (options->dirty && make_hide(scratch, err)) ||
 	    rundir_give(scratch, STAGE_UID_BASE + STAGE_TEST, err))
 		return err->kind;
@@ -343,9 +392,12 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	result = jailplan_test(run->config, run->dir.state, scratch, run->recipe, options->argv,
 			       &spec, err);
 	spec.audit = audit != NULL;
+	if (wants_pty(options)) {
+		jail_spec_add_env(&spec, "TERM", "xterm");
+		jail_spec_remove_env(&spec, "COLUMNS"); /* the terminal knows */
+	}
 	if (options->dirty)
-		spec.work_dir =
-		    mem_strdup(run->repo.work_dir ? run->repo.work_dir : run->repo.git_dir);
+		spec.work_dir = mem_strdup(run->repo.work_dir);
 	if (result == 0 && (spec_fd = jailplan_memfd(&spec, err)) < 0)
 		result = err->kind;
 	jail_spec_release(&spec);
@@ -377,7 +429,7 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	fd_close_ptr(&pipe_fds[0]);
 	if (result == 0 && audit)
 		return jailplan_judge(&facts, options->argv[0], err);
-	return result ? result : finish(run, options, &facts, err);
+	return result ? result : finish(run, options, &console, &facts, err);
 }
 
 /* ---- which tree ---- */
@@ -472,6 +524,13 @@ int cmd_jail(struct options *options, struct error *err)
 		error_set(err, ERROR_USAGE, "agent jail needs a command behind --");
 		return error_next(err, "agent jail -- make check");
 	}
+	if (!!options->run + !!options->tree + options->dirty > 1)
+		return error_set(
+		    err, ERROR_USAGE,
+		    "--run, --tree and --dirty each name another tree: only one of "
+		    "them");
+	if (options->round && !options->run)
+		return error_set(err, ERROR_USAGE, "--round needs --run");
 	return enter(options, NULL, err);
 }
 

@@ -20,6 +20,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
 #include "sandbox/jail_applied.h"
+#include "sandbox/jail_find.h"
 #include "sandbox/jail_manifest.h"
 #include "sandbox/jail_spec.h"
 
@@ -326,15 +327,30 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	return result;
 }
 
+/* An absolute path that exists here and that no change can make or break. */
+static bool is_of_the_machine(const char *command)
+{
+	char **words = text_split_words(command);
+	bool is = words && words[0][0] == '/' &&
+		  strncmp(words[0], JAIL_WORK "/", strlen(JAIL_WORK "/")) != 0 &&
+		  access(words[0], X_OK) == 0;
+
+	text_free_words(words);
+	return is;
+}
+
 static int judge_missing(const struct jail_facts *facts, const char *command, struct error *err)
 {
 	char **words = text_split_words(command);
 	char *line AUTO_FREE = NULL, *found AUTO_FREE = NULL;
+	const char *slash = words ? strrchr(words[0], '/') : NULL;
+	char *dir AUTO_FREE = slash ? mem_strndup(words[0], (size_t)(slash - words[0])) : NULL;
 
 	error_set(err, ERROR_USAGE, "test command %s: %s", command,
 		  facts->detail[0] ? facts->detail : strerror(facts->value));
 	if (words)
-		found = jail_manifest_find_command(getenv("HOME"), words[0], &line);
+		found = jail_find_command(getenv("HOME"), dir ? dir : getenv("PATH"),
+					  slash ? slash + 1 : words[0], &line);
 	if (found)
 		error_next(err, "it lies in %s, which the jail does not see; to admit it: %s",
 			   found, line);
@@ -356,7 +372,8 @@ int jailplan_judge(const struct jail_facts *facts, const char *command, struct e
 		return error_set(err, ERROR_FAILED, "jail: internal error: %s", facts->detail);
 	/* A command that is a path of the tree may be the change's own fault: that is a red
 	 * test. */
-	if (facts->outcome == JAIL_NOT_RUN && !strchr(command, '/'))
+	if (facts->outcome == JAIL_NOT_RUN &&
+	    (!strchr(command, '/') || is_of_the_machine(command)))
 		return judge_missing(facts, command, err);
 	return 0;
 }

@@ -101,6 +101,8 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 	strbuf_addf(out, "%-9s work tree by %s, limits by %s, uid %s\n", "jail",
 		    js_str(verdict, "work", "?"), js_str(verdict, "limits", "?"),
 		    js_str(verdict, "uid", "?"));
+	if (js_str(verdict, "advice", NULL))
+		line(out, "next", js_str(verdict, "advice", ""));
 	if (!js_bool(verdict, "green", false))
 		file(out, dir, log, LOG_SHOWN);
 }

@@ -13,6 +13,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail_find.h"
 #include "sandbox/jail_spec.h"
 
 #define LAYOUT_SLACK_S 600 /* a large change is many files */
@@ -117,8 +118,22 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 	return jailplan_read_facts(&run->sup, files->facts[0], facts, audit, err);
 }
 
+/* What a red test's output says was missing in the jail, and this machine has; owned, or NULL. */
+static char *advice_of(const struct run *run, const char *log_name)
+{
+	struct strbuf log AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	bool has_git = strcmp(config_get(run->config, "test.git"), "none") != 0;
+
+	strbuf_init(&log, STRBUF_MAX);
+	if (fd_read_file(run->dir.fd, log_name, &log, &ignored))
+		return NULL;
+	return jail_find_advice(log.data, log.len, getenv("HOME"), getenv("PATH"), has_git);
+}
+
 static int keep_verdict(struct run *run, int round, const char *tree,
-			const struct jail_facts *facts, bool *green, struct error *err)
+			const struct jail_facts *facts, bool *green, char **advice,
+			struct error *err)
 {
 	char *layout_name AUTO_FREE = round_file(round, "layout.json");
 	char *log AUTO_FREE = round_file(round, "log"),
@@ -139,6 +154,8 @@ static int keep_verdict(struct run *run, int round, const char *tree,
 	js_set_int(verdict, "log_bytes", js_int(layout, "log_bytes", 0));
 	js_set_bool(verdict, "log_truncated", js_bool(layout, "log_truncated", false));
 	*green = js_bool(verdict, "green", false);
+	*advice = *green ? NULL : advice_of(run, log);
+	js_set_str(verdict, "advice", *advice);
 	return rundir_write(&run->dir, name, verdict, err);
 }
 
@@ -178,6 +195,7 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 			     *audit AUTO_JSON = NULL;
 	struct test_files files = {-1, -1, -1, -1, {-1, -1}};
 	struct jail_facts facts = {0};
+	char *advice AUTO_FREE = NULL;
 	char text[512];
 	int result;
 
@@ -202,12 +220,15 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 	if (result == 0 && audit)
 		result = rundir_write(&run->dir, audit_name, audit, err);
 	if (result == 0)
-		result = keep_verdict(run, round, js_str(tree, "tree", ""), &facts, green, err);
+		result = keep_verdict(run, round, js_str(tree, "tree", ""), &facts, green,
+				      &advice, err);
 	if (result)
 		return result;
 	jailplan_describe(&facts, text, sizeof(text));
 	journal_done(&run->journal, "%s: %s", *green ? "green" : "red", text);
 	if (!*green)
 		show_tail(run, round);
+	if (advice)
+		journal_note(&run->journal, "           next: %s", advice);
 	return 0;
 }

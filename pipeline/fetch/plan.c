@@ -16,7 +16,7 @@
 #include "pipeline/config.h"
 #include "pipeline/fetch/npm_config.h"
 #include "pipeline/fetch/plan_internal.h"
-#include "sandbox/jail_manifest.h"
+#include "sandbox/jail_find.h"
 
 /* Raised when a recipe changes what it puts into a layer: older layers are then not found any
  * more. */
@@ -118,7 +118,7 @@ int draft_note_tool(struct draft *draft, const char *program, struct error *err)
 	    strchr(program, '/') ? mem_strdup(program) : npm_find_program(path, program, NULL);
 	if (!file) {
 		error_set(err, ERROR_USAGE, "the jail of the warm has no %s", program);
-		found = jail_manifest_find_command(home, program, &line);
+		found = jail_find_command(home, draft_from_env(draft, "PATH"), program, &line);
 		if (found)
 			return error_next(
 			    err, "admit its toolchain in the operator configuration: %s", line);

@@ -1,4 +1,4 @@
-/* What a jail holds by default, and how a missing command is found on the host. */
+/* What a jail holds by default, and what the operator adds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,58 +73,6 @@ static void default_lists_no_private_place(void **state)
 	jail_spec_release(&spec);
 }
 
-static void found_command_names_the_toolchain(void **state)
-{
-	static const struct {
-		const char *file, *name, *found;
-	} cases[] = {
-	    {".nvm/versions/node/v18.1.0/bin/node", "node", ".nvm/versions/node/v18.1.0"},
-	    {".pyenv/versions/3.12.1/bin/python3.12", "python3.12", ".pyenv/versions/3.12.1"},
-	    {".rustup/toolchains/stable-x/bin/rustc", "rustc", ".rustup/toolchains/stable-x"},
-	    {".sdkman/candidates/gradle/8.5/bin/gradle", "gradle",
-	     ".sdkman/candidates/gradle/8.5"},
-	    {"go/bin/mytool", "mytool", "go"},
-	    {".local/bin/poetry", "poetry", ".local"},
-	};
-	const char *home = *state;
-
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char *line AUTO_FREE = NULL, *found AUTO_FREE = NULL, *wanted AUTO_FREE = NULL;
-		char *wanted_line AUTO_FREE = NULL;
-
-		make_program(home, cases[i].file);
-		found = jail_manifest_find_command(home, cases[i].name, &line);
-		wanted = mem_printf("%s/%s", home, cases[i].found);
-		wanted_line = mem_printf("[jail] path = %s", wanted);
-		assert_non_null(found);
-		assert_string_equal(found, wanted);
-		assert_string_equal(line, wanted_line);
-	}
-}
-
-static void newest_version_is_chosen(void **state)
-{
-	const char *home = *state;
-	char *found AUTO_FREE = NULL;
-
-	make_program(home, ".nvm/versions/node/v18.1.0/bin/node");
-	make_program(home, ".nvm/versions/node/v20.2.0/bin/node");
-	found = jail_manifest_find_command(home, "node", NULL);
-	assert_non_null(strstr(found, "v20.2.0"));
-}
-
-static void strange_names_are_not_looked_for(void **state)
-{
-	const char *home = *state;
-	static const char *const names[] = {"",	 "../x", "/bin/sh", "*",
-					    "?", "[a]",	 "a/b",	    "nosuchcommand-x"};
-
-	make_program(home, ".local/bin/real");
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		assert_null(jail_manifest_find_command(home, names[i], NULL));
-	assert_null(jail_manifest_find_command(NULL, "real", NULL));
-}
-
 static void added_path_comes_first_in_path(void **state)
 {
 	char *real AUTO_FREE = NULL, *alias AUTO_FREE = NULL, *wanted AUTO_FREE = NULL;
@@ -154,14 +102,60 @@ static void added_path_comes_first_in_path(void **state)
 	jail_spec_release(&spec);
 }
 
+static void programs_of_an_admitted_path_are_found(void **state)
+{
+	static const struct {
+		const char *admit, *first;
+	} cases[] = {
+	    {"tools/bin", "tools/bin"}, {"tools/bin/t", "tools/bin"}, {"tools", "tools/bin"}};
+	const char *home = *state;
+
+	make_program(home, "tools/bin/t");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *admit AUTO_FREE = mem_printf("%s/%s", home, cases[i].admit);
+		char *wanted AUTO_FREE = mem_printf("PATH=%s/%s:/usr", home, cases[i].first);
+		struct jail_spec spec;
+		struct error err = {0};
+
+		jail_spec_init(&spec);
+		jail_manifest_default(&spec);
+		assert_int_equal(jail_manifest_add_path(&spec, admit, &err), 0);
+		assert_memory_equal(spec.env[0], wanted, strlen(wanted));
+		jail_spec_release(&spec);
+	}
+}
+
+static void later_value_of_a_name_replaces_the_default(void **state)
+{
+	struct jail_spec spec;
+	size_t count = 0, found = 0;
+
+	(void)state;
+	jail_spec_init(&spec);
+	jail_manifest_default(&spec);
+	while (spec.env[count])
+		count++;
+	jail_spec_add_env(&spec, "TZ", "Asia/Tokyo");
+	jail_spec_add_env(&spec, "T", "1");
+	jail_spec_remove_env(&spec, "COLUMNS");
+	jail_spec_remove_env(&spec, "NOSUCH");
+	for (size_t i = 0; spec.env[i]; i++) {
+		found += strcmp(spec.env[i], "TZ=Asia/Tokyo") == 0;
+		assert_string_not_equal(spec.env[i], "TZ=UTC");
+		assert_true(strncmp(spec.env[i], "COLUMNS=", 8) != 0);
+		count--;
+	}
+	assert_int_equal(found, 1);
+	assert_int_equal(count, 0);
+	jail_spec_release(&spec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(default_lists_no_private_place),
-	    cmocka_unit_test_setup_teardown(found_command_names_the_toolchain, make_home,
-					    remove_home),
-	    cmocka_unit_test_setup_teardown(newest_version_is_chosen, make_home, remove_home),
-	    cmocka_unit_test_setup_teardown(strange_names_are_not_looked_for, make_home,
+	    cmocka_unit_test(later_value_of_a_name_replaces_the_default),
+	    cmocka_unit_test_setup_teardown(programs_of_an_admitted_path_are_found, make_home,
 					    remove_home),
 	    cmocka_unit_test_setup_teardown(added_path_comes_first_in_path, make_home,
 					    remove_home),
