@@ -71,6 +71,8 @@ static const struct config_key keys[] = {
      "program); its bin goes into PATH"},
     {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
     {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
+    {"jail.cpus", CONFIG_SIZE, true, NULL, NULL,
+     "processors' worth of time that one jail may use; default: all"},
     {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},
     {"jail.inodes", CONFIG_SIZE, true, "1m", NULL, "files that the tests may make"},
     {"jail.output", CONFIG_SIZE, true, "1m", NULL, "bytes of output kept: first and last half"},

@@ -380,7 +380,9 @@ void stage_print_table(struct strbuf *out)
 	strbuf_adds(
 	    out,
 	    "| `agent` | command line, supervisor, budget ledger | none | passes on, does not "
-	    "look | the rows below; `git receive-pack` for a local remote |\n");
+	    "look | the rows below; `git receive-pack` for a local remote; `busctl`, once, for "
+	    "a "
+	    "control group |\n");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		print_row(out, &rows[i]);
 }

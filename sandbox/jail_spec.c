@@ -188,7 +188,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 12
+#define FIELD_COUNT 13
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -196,6 +196,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	const struct field all[FIELD_COUNT] = {
 	    {"wall_ms", &limits->wall_ms, NULL, false},
 	    {"cpu_s", &limits->cpu_s, NULL, true},
+	    {"cpus", &limits->cpus, NULL, true},
 	    {"memory_bytes", &limits->memory_bytes, NULL, false},
 	    {"processes", &limits->processes, NULL, false},
 	    {"disk_bytes", &limits->disk_bytes, NULL, false},

@@ -51,6 +51,7 @@ struct jail_mount {
 struct jail_limits {
 	uint64_t wall_ms;      /* CLOCK_MONOTONIC deadline; 0 is not allowed */
 	uint64_t cpu_s;	       /* RLIMIT_CPU a process; 0: none */
+	uint64_t cpus;	       /* cpu cgroup: processors' worth of time; 0: no limit */
 	uint64_t memory_bytes; /* memory cgroup */
 	uint64_t processes;    /* pids cgroup */
 	uint64_t disk_bytes;   /* one tmpfs: scratch layer, HOME, /tmp, /dev/shm together */

@@ -41,6 +41,7 @@ struct command {
 	const struct option_spec *options; /* ends with NULL name */
 	int (*main)(struct options *options, struct error *err);
 	bool takes_command; /* words behind "--" are a command */
+	bool jails;	    /* starts jails, whose limits need a place (pipeline/scope.h) */
 };
 
 struct options {

@@ -137,6 +137,7 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits)
 {
 	limits->wall_ms = (uint64_t)config_number(config, "test.timeout") * 1000;
 	limits->memory_bytes = (uint64_t)config_number(config, "jail.memory");
+	limits->cpus = (uint64_t)config_number(config, "jail.cpus");
 	limits->processes = (uint64_t)config_number(config, "jail.processes");
 	limits->disk_bytes = (uint64_t)config_number(config, "jail.disk");
 	limits->inodes = (uint64_t)config_number(config, "jail.inodes");

@@ -26,6 +26,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
+#include "pipeline/scope.h"
 #include "pipeline/secret.h"
 
 static const struct option_spec no_options[] = {{NULL}};
@@ -111,15 +112,15 @@ static const struct option_spec gc_options[] = {
 
 static const struct command commands[] = {
     {"run", "[options] ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it",
-     run_options, cmd_run, false},
+     run_options, cmd_run, false, true},
     {"resume", "[options] [RUN]", "go on with a run from its last finished step",
-     resume_options, cmd_resume, false},
+     resume_options, cmd_resume, false, true},
     {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)",
      publish_options, cmd_publish, false},
     {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options,
      cmd_show, false},
     {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options,
-     cmd_jail, true},
+     cmd_jail, true, true},
     {"audit", "[options] [RUN]", "list all that crossed the boundaries of a run", audit_options,
      cmd_audit, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
@@ -150,6 +151,7 @@ static void print_error(const struct error *err)
 static int dispatch(int argc, char **argv, struct error *err)
 {
 	struct options options = {0};
+	struct error no_place = {0};
 	const struct command *command;
 	int result;
 
@@ -165,10 +167,17 @@ static int dispatch(int argc, char **argv, struct error *err)
 		return error_next(err, "agent help lists the commands");
 	}
 	result = options_parse(command, argc - 2, argv + 2, &options, err);
-	if (result == 0 && options.help)
+	if (result == 0 && options.help) {
 		options_print_help(command);
-	else if (result == 0)
+	} else if (result == 0) {
+		if (command->jails)
+			scope_enter(&no_place);
 		result = command->main(&options, err);
+	}
+	/* There was no place for a jail's control group: why we had none to give. */
+	if (result == ERROR_ISOLATION && no_place.message[0] &&
+	    strstr(err->message, "control group"))
+		fprintf(stderr, "agent: %s\n", no_place.message);
 	options_release(&options);
 	return result;
 }

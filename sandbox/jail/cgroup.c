@@ -1,6 +1,5 @@
 #include "cgroup.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -17,36 +15,19 @@
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/own_group.h"
 
-#define PREFIX "agent-"
-#define CGROUP2_MAGIC 0x63677270
-#define FILE_MAX_BYTES (1 << 20)
+#define CPU_PERIOD_US 100000
+#define CPUS_MOST 65536 /* more than any machine has: its microseconds fit everywhere */
 
 /* ---- small files ---- */
-
-static int read_small(int dir, const char *name, struct strbuf *out)
-{
-	int fd AUTO_FD = openat(dir, name, O_RDONLY | O_CLOEXEC);
-
-	strbuf_init(out, FILE_MAX_BYTES);
-	return fd < 0 ? -1 : fd_read_all(fd, out);
-}
-
-static int write_small(int dir, const char *name, const char *text)
-{
-	int fd AUTO_FD = openat(dir, name, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -1;
-	return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
-}
 
 static int write_number(int dir, const char *name, uint64_t value)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	return write_small(dir, name, text);
+	return own_group_write(dir, name, text);
 }
 
 /* The number behind "key " at the start of a line; 0 when it is not there. */
@@ -55,7 +36,7 @@ static uint64_t keyed_number(int dir, const char *name, const char *key)
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	size_t len = strlen(key);
 
-	if (read_small(dir, name, &text) < 0)
+	if (own_group_read(dir, name, &text) < 0)
 		return 0;
 	for (const char *line = text.data; line && *line; line = strchr(line, '\n')) {
 		line += *line == '\n';
@@ -67,17 +48,6 @@ static uint64_t keyed_number(int dir, const char *name, const char *key)
 	return 0;
 }
 
-static bool has_word(const char *text, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = text; (at = strstr(at, word)); at += len)
-		if ((at == text || isspace((unsigned char)at[-1])) &&
-		    (!at[len] || isspace((unsigned char)at[len])))
-			return true;
-	return false;
-}
-
 static void close_fds(int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -87,128 +57,7 @@ static void close_fds(int *fds, size_t count)
 	}
 }
 
-/* ---- where we are ---- */
-
-/*
- * Our group in the hierarchy of a controller (NULL: v2) as a path below its mount, from
- * /proc/self/cgroup: "N:controllers:/path" lines (cgroups(7)). A new string, NULL when there is
- * no such hierarchy.
- */
-static char *own_path(const char *table, const char *controller)
-{
-	for (const char *line = table; *line;) {
-		const char *end = strchrnul(line, '\n');
-		const char *list = memchr(line, ':', (size_t)(end - line));
-		const char *path =
-		    list ? memchr(list + 1, ':', (size_t)(end - list - 1)) : NULL;
-
-		if (path) {
-			char *names AUTO_FREE =
-			    mem_strndup(list + 1, (size_t)(path - list - 1));
-
-			for (char *p = names; *p; p++)
-				*p = *p == ',' ? ' ' : *p;
-			if (controller ? has_word(names, controller) : !names[0])
-				return mem_strndup(path + 1, (size_t)(end - path - 1));
-		}
-		line = *end ? end + 1 : end;
-	}
-	return NULL;
-}
-
-/* The blank-separated field of a line, counted from 0; a new string, NULL when there are fewer.
- */
-static char *field_of(const char *line, unsigned index)
-{
-	for (;; index--) {
-		size_t len = strcspn(line, " \n");
-
-		if (!len)
-			return NULL;
-		if (!index)
-			return mem_strndup(line, len);
-		line += len;
-		line += *line == ' ';
-	}
-}
-
-/*
- * The mount of a hierarchy in /proc/self/mountinfo (proc(5)): file system type "cgroup" with
- * the controller in its options, or "cgroup2". Gives the mount point and the root of the mount
- * inside the hierarchy.
- */
-static char *find_mount(const char *table, const char *controller, char **root)
-{
-	for (const char *line = table; *line;) {
-		const char *end = strchrnul(line, '\n');
-		char *copy AUTO_FREE = mem_strndup(line, (size_t)(end - line));
-		char *dash = strstr(copy, " - ");
-
-		line = *end ? end + 1 : end;
-		if (!dash)
-			continue;
-		*dash = '\0';
-		dash += 3;
-		for (char *p = dash; controller && *p; p++)
-			*p = *p == ',' ? ' ' : *p;
-		if (strncmp(dash, controller ? "cgroup " : "cgroup2 ", controller ? 7 : 8) !=
-			0 ||
-		    (controller && !has_word(dash + 7, controller)))
-			continue;
-		*root = field_of(copy, 3);
-		return *root ? field_of(copy, 4) : NULL;
-	}
-	return NULL;
-}
-
-/* Opens our own group of a hierarchy. Descriptor, or -1 with errno. */
-static int open_own(const char *groups, const char *mounts, const char *controller)
-{
-	char *root AUTO_FREE = NULL;
-	char *point AUTO_FREE = find_mount(mounts, controller, &root);
-	char *path AUTO_FREE = point ? own_path(groups, controller) : NULL;
-	char *full AUTO_FREE = NULL;
-	const char *below = path;
-
-	if (!path) {
-		errno = ENOENT;
-		return -1;
-	}
-	/* In a container the mount may show a part of the hierarchy only. */
-	if (strcmp(root, "/") != 0) {
-		size_t len = strlen(root);
-
-		if (strncmp(path, root, len) == 0 && (!path[len] || path[len] == '/'))
-			below = path + len;
-	}
-	full = mem_printf("%s/%s", point, below);
-	return open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 /* ---- leftovers ---- */
-
-/* Start time of a process in clock ticks since boot (proc_pid_stat(5), field 22); 0 when it is
- * gone. */
-static unsigned long long start_time(pid_t pid)
-{
-	char path[64], text[1024];
-	int fd AUTO_FD = -1;
-	char *field AUTO_FREE = NULL;
-	ssize_t len;
-	const char *at;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (len <= 0)
-		return 0;
-	text[len] = '\0';
-	at = strrchr(text, ')');			   /* the name may hold anything */
-	if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X') /* it has ended */
-		return 0;
-	field = field_of(at + 2, 22 - 3);
-	return field ? strtoull(field, NULL, 10) : 0;
-}
 
 /*
  * Removes what runs left whose outer process is gone. A group that still has processes cannot
@@ -230,8 +79,9 @@ static void sweep(int parent)
 		unsigned long long start;
 		char sub[300];
 
-		if (sscanf(entry->d_name, PREFIX "%d-%llu%n", &pid, &start, &used) != 2 ||
-		    entry->d_name[used] || start_time(pid) == start)
+		if (sscanf(entry->d_name, OWN_GROUP_PREFIX "%d-%llu%n", &pid, &start, &used) !=
+			2 ||
+		    entry->d_name[used] || own_group_start_time(pid) == start)
 			continue;
 		snprintf(sub, sizeof(sub), "%s/job", entry->d_name);
 		unlinkat(parent, sub, AT_REMOVEDIR);
@@ -250,10 +100,11 @@ static uint64_t most_processes(const struct jail_run *run)
 	return backend->processes ? backend->processes(wanted) : wanted;
 }
 
-static void make_name(struct jail_cgroup *group)
+static uint64_t cpu_quota_us(const struct jail_run *run)
 {
-	snprintf(group->name, sizeof(group->name), PREFIX "%d-%llu", (int)getpid(),
-		 start_time(getpid()));
+	uint64_t cpus = run->spec.limits.cpus;
+
+	return (cpus < CPUS_MOST ? cpus : CPUS_MOST) * CPU_PERIOD_US;
 }
 
 static int make_dir(int parent, const char *name)
@@ -263,23 +114,48 @@ static int make_dir(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* The processors are a limit that was asked for by name: without the controller it is not let go in silence. */
+static int check_cpu(struct jail_run *run)
+{
+	const struct jail_cgroup *group = &run->cgroup;
+
+	if (!run->spec.limits.cpus || group->has_cpu || group->parents[2] >= 0)
+		return 0;
+	if (run->spec.limits.degraded_ok) {
+		snprintf(run->note, sizeof(run->note),
+			 "the number of processors is not limited: no cpu controller");
+		return 0;
+	}
+	errno = 0;
+	return step_fail(
+	    run, "the number of processors cannot be limited: no control group with the cpu "
+		 "controller is delegated to us");
+}
+
 /* ---- version 1 ---- */
+
+static const char *const controllers[CGROUP_DIRS] = {"memory", "pids", "cpu"};
 
 static int set_limits_v1(struct jail_run *run)
 {
+	const struct jail_limits *limits = &run->spec.limits;
 	struct jail_cgroup *group = &run->cgroup;
 
-	if (write_number(group->dirs[0], "memory.limit_in_bytes",
-			 run->spec.limits.memory_bytes) < 0)
+	if (write_number(group->dirs[0], "memory.limit_in_bytes", limits->memory_bytes) < 0)
 		return step_fail(run, "memory.limit_in_bytes");
 	/* Only where swap is accounted: the memory and swap together. */
-	if (write_number(group->dirs[0], "memory.memsw.limit_in_bytes",
-			 run->spec.limits.memory_bytes) < 0 &&
+	if (write_number(group->dirs[0], "memory.memsw.limit_in_bytes", limits->memory_bytes) <
+		0 &&
 	    errno != ENOENT)
 		return step_fail(run, "memory.memsw.limit_in_bytes");
 	if (write_number(group->dirs[1], "pids.max", most_processes(run)) < 0)
 		return step_fail(run, "pids.max");
-	for (int i = 0; i < 2; i++) {
+	if (group->dirs[2] >= 0 &&
+	    (write_number(group->dirs[2], "cpu.cfs_period_us", CPU_PERIOD_US) < 0 ||
+	     write_number(group->dirs[2], "cpu.cfs_quota_us", cpu_quota_us(run)) < 0))
+		return step_fail(run, "cpu.cfs_quota_us = %llu",
+				 (unsigned long long)cpu_quota_us(run));
+	for (int i = 0; i < CGROUP_DIRS && group->dirs[i] >= 0; i++) {
 		/* "tasks", not "cgroup.procs": a thread that moves itself need not stop the
 		 * others of the system, which costs 10 ms */
 		group->attach[i] = openat(group->dirs[i], "tasks", O_WRONLY | O_CLOEXEC);
@@ -289,38 +165,43 @@ static int set_limits_v1(struct jail_run *run)
 	return 0;
 }
 
-static const char *const controllers[2] = {"memory", "pids"};
+/* The group that ours goes below. -1: no such hierarchy, or not ours to write. */
+static int open_parent_v1(struct own_group_tables *tables, const char *controller)
+{
+	int fd AUTO_FD = own_group_open(tables, controller, NULL);
 
-static bool find_v1(struct jail_run *run, const char *groups, const char *mounts)
+	return fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) == 0 ? fd_steal(&fd) : -1;
+}
+
+static bool find_v1(struct jail_run *run, struct own_group_tables *tables)
 {
 	int *parents = run->cgroup.parents;
 
 	for (int i = 0; i < 2; i++) {
-		parents[i] = open_own(groups, mounts, controllers[i]);
-		if (parents[i] < 0 || faccessat(parents[i], ".", W_OK, AT_EACCESS) < 0)
+		parents[i] = open_parent_v1(tables, controllers[i]);
+		if (parents[i] < 0)
 			return false;
 	}
+	if (run->spec.limits.cpus)
+		parents[2] = open_parent_v1(tables, controllers[2]); /* judged by check_cpu */
 	run->cgroup.kind = CGROUP_V1;
 	return true;
 }
 
-static bool is_v1(const char *groups)
+/* 1, 0, -1 with errno. */
+static int is_v1(struct own_group_tables *tables)
 {
-	for (int i = 0; i < 2; i++) {
-		char *path AUTO_FREE = own_path(groups, controllers[i]);
+	int memory = own_group_is_in(tables, controllers[0]);
 
-		if (!path)
-			return false;
-	}
-	return true;
+	return memory > 0 ? own_group_is_in(tables, controllers[1]) : memory;
 }
 
 static int make_v1(struct jail_run *run)
 {
 	struct jail_cgroup *group = &run->cgroup;
 
-	make_name(group);
-	for (int i = 0; i < 2; i++) {
+	own_group_name(group->name);
+	for (int i = 0; i < CGROUP_DIRS && group->parents[i] >= 0; i++) {
 		group->dirs[i] = make_dir(group->parents[i], group->name);
 		if (group->dirs[i] < 0)
 			return step_fail(run, "%s controller, v1: %s", controllers[i],
@@ -334,19 +215,16 @@ static int make_v1(struct jail_run *run)
 
 int cgroup_make(struct jail_run *run)
 {
-	struct strbuf groups AUTO_STRBUF = STRBUF_NONE, mounts AUTO_STRBUF = STRBUF_NONE;
+	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
 
 	run->step = STEP_cgroup;
 	if (run->cgroup.kind == CGROUP_V2)
 		return 0;
-	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0 ||
-	    read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
-		return step_fail(run, "/proc/self/cgroup");
-	if (find_v1(run, groups.data, mounts.data))
-		return make_v1(run);
-	close_fds(run->cgroup.parents, 2);
+	if (find_v1(run, &tables))
+		return check_cpu(run) < 0 ? -1 : make_v1(run);
+	close_fds(run->cgroup.parents, CGROUP_DIRS);
 	if (run->spec.limits.degraded_ok)
-		return 0;
+		return check_cpu(run);
 	errno = 0;
 	return step_fail(run, "no control group for memory and processes can be made: neither "
 			      "cgroup v2 is delegated to us, nor are the v1 memory and pids "
@@ -354,21 +232,6 @@ int cgroup_make(struct jail_run *run)
 }
 
 /* ---- version 2 ---- */
-
-/* Whether children of this group have the memory and the pids controller, or can be given them.
- */
-static bool can_hold(int dir)
-{
-	struct strbuf on AUTO_STRBUF = STRBUF_NONE;
-
-	if (faccessat(dir, ".", W_OK, AT_EACCESS) < 0 ||
-	    faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
-	    read_small(dir, "cgroup.subtree_control", &on) < 0)
-		return false;
-	if (has_word(on.data, "memory") && has_word(on.data, "pids"))
-		return true;
-	return write_small(dir, "cgroup.subtree_control", "+memory +pids") == 0;
-}
 
 static int set_limits_v2(struct jail_run *run)
 {
@@ -385,6 +248,14 @@ static int set_limits_v2(struct jail_run *run)
 		return step_fail(run, "pids.max");
 	if (write_number(job, "cgroup.max.descendants", 0) < 0)
 		return step_fail(run, "cgroup.max.descendants");
+	if (group->has_cpu) {
+		char quota[48];
+
+		snprintf(quota, sizeof(quota), "%llu %d", (unsigned long long)cpu_quota_us(run),
+			 CPU_PERIOD_US);
+		if (own_group_write(job, "cpu.max", quota) < 0)
+			return step_fail(run, "cpu.max = %s", quota);
+	}
 	/* The helper, which is the payload's user by then, bears the payload inside of "job":
 	 * it needs the right to move processes between the two (cgroup-v2.rst, Delegation
 	 * Containment). */
@@ -396,31 +267,22 @@ static int set_limits_v2(struct jail_run *run)
 }
 
 /* 1 made, 0 not to be had, -1 failed. */
-static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
+static int open_v2(struct jail_run *run, struct own_group_tables *tables)
 {
 	struct jail_cgroup *group = &run->cgroup;
-	int own AUTO_FD = open_own(groups, mounts, NULL);
-	int above AUTO_FD = -1;
-	struct statfs fs;
 
-	if (own < 0)
-		return 0;
-	above = openat(own, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* The parent first: a group that has processes cannot give controllers to children. */
-	if (above >= 0 && fstatfs(above, &fs) == 0 && fs.f_type == CGROUP2_MAGIC &&
-	    can_hold(above))
-		group->parents[0] = fd_steal(&above);
-	else if (can_hold(own))
-		group->parents[0] = fd_steal(&own);
-	else
+	group->parents[0] = own_group_find_place(tables, &group->in_scope);
+	if (group->parents[0] < 0)
 		return 0;
 	group->kind = CGROUP_V2;
-	make_name(group);
+	own_group_name(group->name);
 	group->dirs[0] = make_dir(group->parents[0], group->name);
 	if (group->dirs[0] < 0)
 		return step_fail(run, "%s", group->name);
-	if (write_small(group->dirs[0], "cgroup.subtree_control", "+memory +pids") < 0)
+	if (own_group_write(group->dirs[0], "cgroup.subtree_control", "+memory +pids") < 0)
 		return step_fail(run, "cgroup.subtree_control");
+	group->has_cpu = run->spec.limits.cpus &&
+			 own_group_write(group->dirs[0], "cgroup.subtree_control", "+cpu") == 0;
 	group->ctl = make_dir(group->dirs[0], "ctl");
 	group->dirs[1] = make_dir(group->dirs[0], "job");
 	if (group->ctl < 0 || group->dirs[1] < 0)
@@ -432,26 +294,26 @@ static int open_v2(struct jail_run *run, const char *groups, const char *mounts)
 
 int cgroup_find(struct jail_run *run)
 {
-	struct strbuf groups AUTO_STRBUF = STRBUF_NONE, mounts AUTO_STRBUF = STRBUF_NONE;
+	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
 	int result;
 
 	if (step_enter(run, STEP_cgroup) < 0)
 		return step_fail(run, "control group");
-	if (read_small(AT_FDCWD, "/proc/self/cgroup", &groups) < 0)
+	result = is_v1(&tables);
+	if (result < 0)
 		return step_fail(run, "/proc/self/cgroup");
-	if (is_v1(groups.data))
-		return 0; /* what version 1 has taken, version 2 does not have */
-	if (read_small(AT_FDCWD, "/proc/self/mountinfo", &mounts) < 0)
-		return step_fail(run, "/proc/self/mountinfo");
-	result = open_v2(run, groups.data, mounts.data);
 	if (result > 0)
-		step_done(run);
-	return result < 0 ? -1 : 0;
+		return 0; /* what version 1 has taken, version 2 does not have */
+	result = open_v2(run, &tables);
+	if (result <= 0)
+		return result;
+	step_done(run);
+	return check_cpu(run);
 }
 
 void cgroup_sweep(const struct jail_run *run)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CGROUP_DIRS; i++)
 		if (run->cgroup.kind != CGROUP_NONE && run->cgroup.parents[i] >= 0)
 			sweep(run->cgroup.parents[i]);
 }
@@ -460,7 +322,7 @@ int cgroup_attach_self(const struct jail_run *run)
 {
 	if (run->cgroup.kind != CGROUP_V1)
 		return 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CGROUP_DIRS && run->cgroup.attach[i] >= 0; i++)
 		if (write(run->cgroup.attach[i], "0", 1) != 1)
 			return -1;
 	return 0;
@@ -489,6 +351,7 @@ void cgroup_apply_records(struct jail_run *run)
 	} files[] = {{CGROUP_V1, 0, "memory.limit_in_bytes"},
 		     {CGROUP_V1, 0, "memory.memsw.limit_in_bytes"},
 		     {CGROUP_V1, 1, "pids.max"},
+		     {CGROUP_V1, 2, "cpu.cfs_quota_us"},
 		     {CGROUP_V2, 1, "memory.max"},
 		     {CGROUP_V2, 1, "memory.swap.max"},
 		     {CGROUP_V2, 1, "pids.max"},
@@ -498,8 +361,8 @@ void cgroup_apply_records(struct jail_run *run)
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 
-		if (files[i].kind == run->cgroup.kind &&
-		    read_small(run->cgroup.dirs[files[i].dir], files[i].file, &text) == 0)
+		if (files[i].kind == run->cgroup.kind && run->cgroup.dirs[files[i].dir] >= 0 &&
+		    own_group_read(run->cgroup.dirs[files[i].dir], files[i].file, &text) == 0)
 			applied_add(run, "cgroup %s %.*s", files[i].file,
 				    (int)strcspn(text.data, "\n"), text.data);
 	}
@@ -507,9 +370,9 @@ void cgroup_apply_records(struct jail_run *run)
 
 static void close_all(struct jail_cgroup *group)
 {
-	close_fds(group->parents, 2);
-	close_fds(group->dirs, 2);
-	close_fds(group->attach, 2);
+	close_fds(group->parents, CGROUP_DIRS);
+	close_fds(group->dirs, CGROUP_DIRS);
+	close_fds(group->attach, CGROUP_DIRS);
 	close_fds(&group->ctl, 1);
 	group->kind = CGROUP_NONE;
 }
@@ -529,8 +392,8 @@ void cgroup_close_empty(struct jail_run *run)
 	struct jail_cgroup *group = &run->cgroup;
 	bool is_gone = group->kind == CGROUP_V1; /* v2: the helper is in it */
 
-	for (int i = 0; i < 2 && is_gone; i++)
-		is_gone = group->parents[i] >= 0 &&
+	for (int i = 0; i < CGROUP_DIRS && is_gone; i++)
+		is_gone = group->parents[i] < 0 ||
 			  (unlinkat(group->parents[i], group->name, AT_REMOVEDIR) == 0 ||
 			   errno == ENOENT);
 	if (is_gone)
@@ -542,10 +405,12 @@ void cgroup_close(struct jail_run *run)
 	struct jail_cgroup *group = &run->cgroup;
 
 	if (group->kind == CGROUP_V2 && group->dirs[0] >= 0) {
+		/* nothing is left by now; if something is, this ends it */
+		own_group_write(group->dirs[0], "cgroup.kill", "1");
 		remove_group(group->dirs[0], "job");
 		remove_group(group->dirs[0], "ctl");
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CGROUP_DIRS; i++)
 		if (group->kind != CGROUP_NONE && group->parents[i] >= 0)
 			remove_group(group->parents[i], group->name);
 	close_all(group);
@@ -555,5 +420,7 @@ const char *cgroup_text(const struct jail_run *run)
 {
 	if (run->cgroup.kind == CGROUP_NONE)
 		return "degraded";
-	return run->cgroup.kind == CGROUP_V1 ? "cgroup1" : "cgroup2";
+	if (run->cgroup.kind == CGROUP_V1)
+		return "cgroup1";
+	return run->cgroup.in_scope ? "systemd" : "cgroup2";
 }

@@ -1,7 +1,7 @@
 /*
- * The jail's control group: memory and process caps, the kernel's own count of kills. In this
- * order: a delegated cgroup v2 subtree, writable v1 controllers below our own groups, none
- * (only where the spec says degraded_ok). Run by outer alone; never mounted inside. Sources:
+ * The jail's control group: caps on memory, processes and, when asked for, processors; the kernel's own count
+ * of kills. In this order: a delegated cgroup v2 subtree (that of a scope that agent entered among them,
+ * pipeline/scope.h), writable v1 controllers below our own groups, none (only where the spec says degraded_ok). Run by outer alone; never mounted inside. Sources:
  * cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
  */
 #ifndef JAIL_CGROUP_H
@@ -37,7 +37,7 @@ void cgroup_close_empty(struct jail_run *run);
 /* Removes the group, which must be empty, and closes. */
 void cgroup_close(struct jail_run *run);
 
-/* "cgroup2", "cgroup1", "degraded" */
+/* "cgroup2", "systemd" (v2, in a scope that agent entered), "cgroup1", "degraded" */
 const char *cgroup_text(const struct jail_run *run);
 
 #endif

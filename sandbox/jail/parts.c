@@ -78,7 +78,7 @@ long parts_receive_raw(int sock, char *text, size_t size, int *fds, size_t *coun
 /*
  * ---- parts: a letter a descriptor or a link, in the order of the descriptors ----
  *
- * "c" control group (twice), "w" work tree, then one a mount of the spec: "d" directory, "f"
+ * "c" control group (one a v1 controller), "w" work tree, then one a mount of the spec: "d" directory, "f"
  * file, "-" skipped, "l" link with its text behind it and a NUL. "." ends.
  */
 
@@ -89,7 +89,7 @@ int parts_send(struct jail_run *run)
 	size_t count = 0;
 
 	strbuf_init(&text, JAIL_SPEC_MAX);
-	for (int i = 0; i < 2 && run->cgroup.attach[i] >= 0; i++) {
+	for (int i = 0; i < CGROUP_DIRS && run->cgroup.attach[i] >= 0; i++) {
 		strbuf_addc(&text, 'c');
 		fds[count++] = run->cgroup.attach[i];
 	}
@@ -108,7 +108,8 @@ int parts_send(struct jail_run *run)
 		} else {
 			if (count == PARTS_MAX) {
 				errno = E2BIG;
-				return step_fail(run, "more than %d mounts", PARTS_MAX - 3);
+				return step_fail(run, "more than %d mounts",
+						 PARTS_MAX - CGROUP_DIRS - 1);
 			}
 			strbuf_addc(&text, source->is_file ? 'f' : 'd');
 			fds[count++] = source->tree;
@@ -120,7 +121,9 @@ int parts_send(struct jail_run *run)
 		return step_fail(run, "mounts cannot be handed to the payload");
 	for (size_t i = 0; i < count; i++)
 		close(fds[i]);
-	run->cgroup.attach[0] = run->cgroup.attach[1] = run->work_tree = -1;
+	for (int i = 0; i < CGROUP_DIRS; i++)
+		run->cgroup.attach[i] = -1;
+	run->work_tree = -1;
 	for (size_t i = 0; run->sources && i < run->spec.mount_count; i++)
 		run->sources[i].tree = -1;
 	return 0;
@@ -150,7 +153,7 @@ static bool take(struct jail_run *run, const char *text, const int *fds, size_t 
 {
 	size_t used = 0, mounts = 0;
 
-	for (int i = 0; i < 2 && *text == 'c' && used < count; i++, text++) {
+	for (int i = 0; i < CGROUP_DIRS && *text == 'c' && used < count; i++, text++) {
 		run->cgroup.attach[i] = fds[used++];
 		run->cgroup.kind = CGROUP_V1;
 	}

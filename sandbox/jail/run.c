@@ -102,30 +102,65 @@ static long sysctl_number(const char *path)
 	return sscanf(text, "%ld", &value) == 1 ? value : -1;
 }
 
-static const char *namespace_remedy(int err)
+/* The setting that limits the namespaces of a step; NULL for steps that make none. */
+static const char *namespace_knob(enum jail_step step)
+{
+	switch ((int)step) {
+	case STEP_userns:
+		return "max_user_namespaces";
+	case STEP_mountns:
+		return "max_mnt_namespaces";
+	case STEP_pidns:
+		return "max_pid_namespaces";
+	case STEP_netns:
+		return "max_net_namespaces";
+	case STEP_ipcns:
+		return "max_ipc_namespaces";
+	case STEP_utsns:
+		return "max_uts_namespaces";
+	case STEP_cgroupns:
+		return "max_cgroup_namespaces";
+	default:
+		return NULL;
+	}
+}
+
+/* Root's jails are denied with everybody's: their payload is nobody's root. */
+static const char *denied_to_users(void)
 {
 	if (sysctl_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
-		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, "
-		       "or start as root";
-	if (sysctl_number("/proc/sys/user/max_user_namespaces") == 0)
-		return "allow user namespaces: sysctl -w user.max_user_namespaces=15000";
+		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1";
 	if (sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
 		return "AppArmor keeps unprivileged user namespaces from working: install an "
 		       "AppArmor profile "
-		       "with \"userns,\" for agent-jail (it ships with the package), or start "
-		       "as root";
-	if (err == ENOSPC || err == EUSERS)
-		return "a limit on namespaces is reached: see sysctl user.max_*_namespaces, "
+		       "with \"userns,\" for agent-jail (it ships with the package)";
+	return NULL;
+}
+
+static void namespace_remedy(const struct jail_failure *failure, char *out, size_t size)
+{
+	const char *knob = namespace_knob(failure->step), *text = "";
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/sys/user/%s", knob ? knob : "");
+	if (knob && sysctl_number(path) == 0) {
+		snprintf(out, size, "allow these namespaces: sysctl -w user.%s=15000", knob);
+		return;
+	}
+	if (denied_to_users())
+		text = denied_to_users();
+	else if (failure->err == ENOSPC || failure->err == EUSERS)
+		text = "a limit on namespaces is reached: see sysctl user.max_*_namespaces, "
 		       "and the nesting "
 		       "of namespaces that this was started in";
-	if (err == EPERM || err == EACCES)
-		return "inside a container: its seccomp or AppArmor profile denies namespaces "
+	else if (failure->err == EPERM || failure->err == EACCES)
+		text = "inside a container: its seccomp or AppArmor profile denies namespaces "
 		       "and mounts; run "
 		       "it with a profile that allows them, or outside of a container";
-	if (err == EINVAL || err == ENOSYS)
-		return "this kernel lacks that kind of namespace (CONFIG_USER_NS, "
+	else if (failure->err == EINVAL || failure->err == ENOSYS)
+		text = "this kernel lacks that kind of namespace (CONFIG_USER_NS, "
 		       "CONFIG_PID_NS, CONFIG_NET_NS …)";
-	return "";
+	snprintf(out, size, "%s", text);
 }
 
 static const char *runtime_remedy(const struct jail_failure *failure)
@@ -138,6 +173,21 @@ static const char *runtime_remedy(const struct jail_failure *failure)
 		return "install runsc (Debian, Ubuntu: apt-get install runsc), name it with "
 		       "jail.runsc = PATH, or choose jail.backend = native";
 	return "mend it, or name another with jail.runsc = PATH";
+}
+
+static const char *mount_remedy(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return "make it, or take it out of the list of mounts ([jail] path)";
+	case ELOOP:
+		return "name it by its real path: no symbolic link is followed there";
+	case EINVAL:
+		return "its file system cannot be shown under other ids (a tmpfs before "
+		       "Linux 6.3, a network file system): use one on ext4, xfs or btrfs";
+	default:
+		return "";
+	}
 }
 
 void step_remedy(const struct jail_failure *failure, char *out, size_t size)
@@ -158,8 +208,8 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 	case STEP_dev:
 	case STEP_ids:
 	case STEP_pivot:
-		text = namespace_remedy(failure->err);
-		break;
+		namespace_remedy(failure, out, size);
+		return;
 	case STEP_cgroup:
 		text =
 		    "start it where cgroups are delegated (systemd-run --user --scope -p "
@@ -187,15 +237,11 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		break;
 	case STEP_sources:
 	case STEP_mounts:
-		if (failure->err == EPERM && geteuid() == 0)
-			text = namespace_remedy(EPERM);
-		else
-			text =
-			    failure->err == ENOENT
-				? "make it, or take it out of the list of mounts ([jail] path)"
-			    : failure->err == ELOOP
-				? "name it by its real path: no symbolic link is followed there"
-				: "";
+		if (failure->err == EPERM && geteuid() == 0) {
+			namespace_remedy(failure, out, size);
+			return;
+		}
+		text = mount_remedy(failure->err);
 		break;
 	default:
 		break;

@@ -60,13 +60,19 @@ struct jail_source {
 
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
+#define CGROUP_DIRS 3
+
 struct jail_cgroup {
 	enum cgroup_kind kind;
-	char name[64];	/* of our directory: agent-<pid>-<start time> */
-	int parents[2]; /* owned: v1: memory, pids; v2: [0] the delegated directory */
-	int dirs[2];	/* owned: our directories; v2: [0] ours, [1] "job" */
-	int attach[2];	/* owned: v1: "tasks" of both, written by the payload about itself */
-	int ctl;	/* owned: v2: "ctl", where the helper is born */
+	bool in_scope;		  /* v2: below a scope that agent entered */
+	bool has_cpu;		  /* v2: processors are limited */
+	char name[64];		  /* of our directory: agent-<pid>-<start time> */
+	int parents[CGROUP_DIRS]; /* owned: v1: memory, pids, cpu (-1: no such limit); v2: [0]
+				     the delegated directory */
+	int dirs[CGROUP_DIRS];	  /* owned: our directories; v2: [0] ours, [1] "job" */
+	int attach[CGROUP_DIRS];  /* owned: v1: their "tasks", written by the payload about
+				     itself */
+	int ctl;		  /* owned: v2: "ctl", where the helper is born */
 };
 
 struct jail_applied;

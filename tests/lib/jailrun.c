@@ -2,7 +2,7 @@
  * jailrun - starts agent-jail by hand, for tests and the bench
  *
  * jailrun [option…] -- command [argument…]
- *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --degraded-ok --egress --backend NAME --runtime PATH
+ *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --cpus N --degraded-ok --egress --backend NAME --runtime PATH
  *   --store DIR --scratch DIR --layer NAME… --home-layer NAME… --work-dir DIR --work-rw --copy
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
@@ -76,6 +76,7 @@ enum {
 	O_FSIZE,
 	O_WALL,
 	O_CPU,
+	O_CPUS,
 	O_DEGRADED,
 	O_BACKEND,
 	O_RUNTIME,
@@ -113,6 +114,7 @@ static const struct option table[] = {
     {"fsize", 1, NULL, O_FSIZE},
     {"wall", 1, NULL, O_WALL},
     {"cpu", 1, NULL, O_CPU},
+    {"cpus", 1, NULL, O_CPUS},
     {"degraded-ok", 0, NULL, O_DEGRADED},
     {"backend", 1, NULL, O_BACKEND},
     {"runtime", 1, NULL, O_RUNTIME},
@@ -174,6 +176,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_CPU:
 		limits->cpu_s = number();
+		break;
+	case O_CPUS:
+		limits->cpus = number();
 		break;
 	case O_BACKEND:
 		if (jail_backend_parse(optarg, &o->spec.backend) < 0)
