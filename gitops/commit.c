@@ -51,8 +51,8 @@ int commit_format(const struct commit_spec *spec, struct strbuf *out, struct err
 		rc = check_identity("author address", spec->email, err);
 	if (rc < 0)
 		return rc;
-	if (!spec->tree || !spec->parent || !text_is_hex(spec->tree, GITOPS_OID_SIZE - 1) ||
-	    !text_is_hex(spec->parent, GITOPS_OID_SIZE - 1))
+	if (!spec->tree || !text_is_hex(spec->tree, GITOPS_OID_SIZE - 1) ||
+	    (spec->parent && !text_is_hex(spec->parent, GITOPS_OID_SIZE - 1)))
 		return error_set(err, ERROR_USAGE, "commit: malformed tree or parent id");
 	if (spec->time < 0 || spec->time > COMMIT_YEAR_9999)
 		return error_set(err, ERROR_USAGE, "commit: time out of range");
@@ -61,7 +61,9 @@ int commit_format(const struct commit_spec *spec, struct strbuf *out, struct err
 		return error_set(
 		    err, ERROR_USAGE,
 		    "commit: the message must be UTF-8 text that ends with a newline");
-	strbuf_addf(out, "tree %s\nparent %s\n", spec->tree, spec->parent);
+	strbuf_addf(out, "tree %s\n", spec->tree);
+	if (spec->parent)
+		strbuf_addf(out, "parent %s\n", spec->parent);
 	strbuf_addf(out, "author %s <%s> %lld +0000\n", spec->name, spec->email, spec->time);
 	strbuf_addf(out, "committer %s <%s> %lld +0000\n\n", spec->name, spec->email,
 		    spec->time);
@@ -111,24 +113,53 @@ int commit_write(struct gitops_repo *repo, const struct strbuf *bytes,
 	return 0;
 }
 
-int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
-		char oid[GITOPS_OID_SIZE], struct error *err)
+int commit_prepare(struct gitops_repo *repo, const struct commit_spec *spec, struct strbuf *out,
+		   struct error *err)
 {
-	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
 	enum gitops_type type;
 	uint64_t size;
+	int rc = commit_format(spec, out, err);
 
-	strbuf_init(&bytes, (size_t)COMMIT_MESSAGE_MAX * 2);
-	int rc = commit_format(spec, &bytes, err);
 	if (rc == 0)
 		rc = repo_header(repo, spec->tree, &type, &size, err);
 	if (rc == 0 && type != GITOPS_TREE)
 		rc = error_set(err, ERROR_FAILED, "commit: %s is not a tree", spec->tree);
-	if (rc == 0)
+	if (rc == 0 && spec->parent)
 		rc = repo_header(repo, spec->parent, &type, &size, err);
-	if (rc == 0 && type != GITOPS_COMMIT)
+	if (rc == 0 && spec->parent && type != GITOPS_COMMIT)
 		rc = error_set(err, ERROR_FAILED, "commit: parent %s is not a commit",
 			       spec->parent);
+	return rc;
+}
+
+int commit_file_tree(struct gitops_repo *repo, const char *name, const void *data, size_t len,
+		     char tree[GITOPS_OID_SIZE], struct error *err)
+{
+	AUTO_STRBUF struct strbuf entry = STRBUF_NONE;
+	char blob[GITOPS_OID_SIZE];
+	git_oid id;
+	int rc = repo_write_blob(repo, data, len, blob, err);
+
+	if (rc < 0)
+		return rc;
+	git_oid_fromstr(&id, blob);
+	strbuf_init(&entry, 4096);
+	strbuf_addf(&entry, "100644 %s", name);
+	strbuf_addc(&entry, '\0');
+	strbuf_add(&entry, id.id, sizeof(id.id));
+	if (git_odb_write(&id, repo_odb(repo), entry.data, entry.len, GIT_OBJECT_TREE) < 0)
+		return gitops_error(err, ERROR_FAILED, "writing a tree into the quarantine");
+	git_oid_tostr(tree, GITOPS_OID_SIZE, &id);
+	return 0;
+}
+
+int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
+		char oid[GITOPS_OID_SIZE], struct error *err)
+{
+	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
+
+	strbuf_init(&bytes, COMMIT_BYTES_MAX);
+	int rc = commit_prepare(repo, spec, &bytes, err);
 	return rc < 0 ? rc : commit_write(repo, &bytes, oid, err);
 }
 

@@ -17,9 +17,11 @@ struct error;
 struct json;
 struct strbuf;
 
+#define COMMIT_BYTES_MAX ((size_t)2 << 20) /* of a whole commit object */
+
 struct commit_spec {
 	const char *tree;   /* 40 hex digits */
-	const char *parent; /* 40 hex digits */
+	const char *parent; /* 40 hex digits; NULL: a commit without one */
 	const char *name;   /* author and committer; '<', '>', control characters are refused */
 	const char *email;
 	long long time;	     /* seconds since 1970; written with +0000 */
@@ -40,7 +42,15 @@ int commit_add_signature(const struct strbuf *unsigned_commit, const char *signa
 int commit_write(struct gitops_repo *repo, const struct strbuf *bytes,
 		 char oid[GITOPS_OID_SIZE], struct error *err);
 
-/* commit_format and commit_write. */
+/* commit_format, when tree and parent are there and what they should be. */
+int commit_prepare(struct gitops_repo *repo, const struct commit_spec *spec, struct strbuf *out,
+		   struct error *err);
+
+/* A tree with one regular file. Writes both into the quarantine. 0 and tree. */
+int commit_file_tree(struct gitops_repo *repo, const char *name, const void *data, size_t len,
+		     char tree[GITOPS_OID_SIZE], struct error *err);
+
+/* commit_prepare and commit_write. */
 int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 		char oid[GITOPS_OID_SIZE], struct error *err);
 

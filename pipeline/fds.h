@@ -36,7 +36,8 @@ enum stage_fd {
 	FD_FACTS2 = 25, /* agent-fetch: the second jail's FD_FACTS */
 	FD_SPEC2 = 26,	/* agent-fetch: the second jail's FD_SPEC */
 	FD_BOARD = 27,	/* agent-layer: memory that those who make one layer share */
-	FD_LAST = 27,
+	FD_SIGN = 28,	/* agent-publish: the signing key, as FD_SECRET */
+	FD_LAST = 28,
 };
 
 #endif

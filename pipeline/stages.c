@@ -31,8 +31,8 @@ static const int fds_test[] = {FD_CONTROL, FD_JOB,   FD_OUT,	FD_TREE,   FD_LOG, 
 			       FD_SPEC,	   FD_STDIN, FD_STDOUT, FD_STDERR, -1};
 static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,	FD_STDIN,
 			       FD_STDOUT, FD_STDERR, FD_EGRESS, -1};
-static const int fds_publish[] = {FD_CONTROL, FD_JOB,	  FD_OUT, FD_SECRET, FD_NET,
-				  FD_TREE,    FD_VERDICT, FD_LOG, FD_REMOTE, -1};
+static const int fds_publish[] = {FD_CONTROL, FD_JOB, FD_OUT,	 FD_SECRET, FD_NET, FD_TREE,
+				  FD_VERDICT, FD_LOG, FD_REMOTE, FD_SIGN,   -1};
 
 /* ---- paths: "{key}" is filled from the job ---- */
 
@@ -98,8 +98,8 @@ static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 
 static const char *const no_children[] = {NULL};
 static const char *const jail_only[] = {"agent-jail", NULL};
-static const char *const publish_children[] = {"git",	  "ssh",	   "ssh-agent",
-					       "ssh-add", "agent-publish", NULL};
+static const char *const publish_children[] = {
+    "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
 static const char *const untrusted[] = {"the untrusted command", NULL};
 
 /* ---- the table ---- */
@@ -261,10 +261,11 @@ static const struct stage_row rows[STAGE_COUNT] = {
     [STAGE_PUBLISH] = {.name = "agent-publish",
 		       .program = "agent-publish",
 		       .mode = NULL,
-		       .does = "checks tested tree = committed tree, commits, pushes",
+		       .does = "checks tested tree = committed tree, commits, signs, pushes",
 		       .net = NET_LOOPBACK,
 		       .net_what = "one git host",
 		       .secret = SECRET_PUSH,
+		       .second = SECRET_SIGN,
 		       .filter = FILTER_LAUNCHER,
 		       .reads_any_owner = true,
 		       .needs_user = true,
@@ -325,6 +326,8 @@ const char *stage_secret_text(enum secret_id secret)
 		return "model key";
 	case SECRET_PUSH:
 		return "push credential";
+	case SECRET_SIGN:
+		return "signing key";
 	}
 	return "?";
 }
@@ -367,6 +370,8 @@ static void print_row(struct strbuf *out, const struct stage_row *row)
 	if (row->net_what && row->net != NET_JAIL)
 		strbuf_addf(out, ": %s", row->net_what);
 	strbuf_addf(out, " | %s", stage_secret_text(row->secret));
+	if (row->second)
+		strbuf_addf(out, ", %s", stage_secret_text(row->second));
 	strbuf_adds(out, " |");
 	for (const char *const *child = row->children; *child; child++)
 		strbuf_addf(out, "%s %s", child == row->children ? "" : ",", *child);

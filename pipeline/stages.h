@@ -38,6 +38,7 @@ enum secret_id {
 	SECRET_NONE,
 	SECRET_MODEL_KEY, /* provider's API key */
 	SECRET_PUSH,	  /* token, user:token, or SSH private key */
+	SECRET_SIGN,	  /* SSH private key: beside the push credential */
 };
 
 enum stage_filter {
@@ -73,8 +74,8 @@ struct stage_row {
 	const char *mode;    /* argv[1], or NULL */
 	const char *does;    /* one line for the table */
 	enum stage_net net;
-	const char *net_what; /* for the table: which host */
-	enum secret_id secret;
+	const char *net_what;	       /* for the table: which host */
+	enum secret_id secret, second; /* on FD_SECRET and FD_SIGN */
 	enum stage_filter filter;
 	bool reads_any_owner; /* started by root: keeps CAP_DAC_READ_SEARCH, bounded by
 				 Landlock, to read a repository that another user owns */

@@ -174,6 +174,9 @@ char *round_file(int round, const char *name);
 /* The push credential for a kind of remote ("https", "ssh"). *fd is owned by the caller. 0 or an error kind. */
 int step_open_credential(const struct run *run, const char *kind, int *fd, struct error *err);
 
+/* The signing key, when one is configured; else *fd is -1. */
+int step_open_signing_key(const struct run *run, int *fd, struct error *err);
+
 /* Opens a regular file for reading, without ever waiting for a writer (a FIFO is EINVAL). -1 with errno. */
 int open_plain(const char *path);
 

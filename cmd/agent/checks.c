@@ -109,6 +109,11 @@ int run_check_remote(struct run *run, struct error *err)
 
 		result = step_open_credential(run, remote_kind_text(remote.kind), &fd, err);
 	}
+	if (result == 0) {
+		int fd AUTO_FD = -1;
+
+		result = step_open_signing_key(run, &fd, err);
+	}
 	remote_release(&remote);
 	return result;
 }

@@ -27,7 +27,7 @@
 extern char **environ;
 
 struct publish_files {
-	int tree, verdict, out, log, secret, net, remote;
+	int tree, verdict, out, log, secret, sign, net, remote;
 };
 
 static void close_files(struct publish_files *files)
@@ -37,6 +37,7 @@ static void close_files(struct publish_files *files)
 	fd_close_ptr(&files->out);
 	fd_close_ptr(&files->log);
 	fd_close_ptr(&files->secret);
+	fd_close_ptr(&files->sign);
 	fd_close_ptr(&files->net);
 	fd_close_ptr(&files->remote);
 }
@@ -79,6 +80,19 @@ int step_open_credential(const struct run *run, const char *kind, int *fd, struc
 		secret_adopt_env(environ, source + 4);
 	*fd = secret_open(source, err);
 	return *fd < 0 ? error_wrap(err, "%s", key) : 0;
+}
+
+int step_open_signing_key(const struct run *run, int *fd, struct error *err)
+{
+	const char *source = config_get(run->config, "publish.signingKey");
+
+	*fd = -1;
+	if (!source)
+		return 0;
+	if (strncmp(source, "env:", 4) == 0)
+		secret_adopt_env(environ, source + 4);
+	*fd = secret_open(source, err);
+	return *fd < 0 ? error_wrap(err, "publish.signingKey") : 0;
 }
 
 /* Its hooks run in a normal environment without any descriptor of ours, as the repository's owner. */
@@ -132,6 +146,8 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 		   *host = js_str(run->remote, "host", "");
 	const char *ca = config_get(run->config, "publish.ca");
 
+	if (step_open_signing_key(run, &files->sign, err))
+		return err->kind;
 	if (strcmp(kind, "local") == 0)
 		return start_receive_pack(run, receive, &files->remote, err);
 	if (step_open_credential(run, kind, &files->secret, err))
@@ -155,8 +171,53 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 
 /* ---- the job ---- */
 
+/* Of the prompt only its digest leaves the run: the first line of the conversation. NULL when
+ * there is none. */
+static struct json *prompt_digest(const struct run *run, int round)
+{
+	char *name AUTO_FREE = round_file(round, "conversation.jsonl");
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	struct json *digest;
+	char hex[65];
+
+	strbuf_init(&text, STRBUF_MAX);
+	if (fd_read_file(run->dir.fd, name, &text, &ignored) ||
+	    !memchr(text.data, '\n', text.len))
+		return NULL;
+	sha256_hex(text.data, strcspn(text.data, "\n"), hex);
+	digest = js_object_new();
+	js_set_str(digest, "sha256", hex);
+	return digest;
+}
+
+/* What the attestation says of the run, beside what agent-publish reads itself. New. */
+static struct json *attest_about(const struct run *run, int round)
+{
+	char *changes_name AUTO_FREE = round_file(round, "changes.json");
+	struct error ignored = {0};
+	struct json *changes AUTO_JSON =
+	    rundir_read(&run->dir, changes_name, "changes", CHANGES_MAX, &ignored);
+	struct json *about = js_object_new(), *issue = js_object_new();
+	struct json *prompt = prompt_digest(run, round);
+
+	js_set_str(about, "run", run->dir.id);
+	js_set_str(issue, "sha256", js_str(js_get(run->request, "issue"), "sha256", ""));
+	js_set(about, "issue", issue);
+	js_set_str(about, "model", js_str(changes, "model", ""));
+	if (prompt)
+		js_set(about, "prompt", prompt);
+	js_set_int(about, "created", js_int(run->request, "created", 0));
+	js_set_int(about, "round", round);
+	js_set_str(about, "tool", "agent " AGENT_VERSION);
+	js_set_str(about, "test_command", config_get(run->config, "test.command"));
+	if (run->deps_key)
+		js_set_str(about, "deps", run->deps_key);
+	return about;
+}
+
 static struct json *publish_job(struct run *run, int round, const char *scratch,
-				const char *objects, struct error *err)
+				const char *objects, bool sign, struct error *err)
 {
 	char *tree_name AUTO_FREE = round_file(round, "tree.json");
 	struct json *tree AUTO_JSON = rundir_read(&run->dir, tree_name, "tree", TREE_MAX, err);
@@ -189,7 +250,9 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	js_set_str(author, "email", config_get(run->config, "author.email"));
 	js_set_int(job, "time", js_int(run->request, "created", 0));
 	js_set_int(job, "deadline_s", config_number(run->config, "publish.timeout"));
-	js_set_bool(job, "sign", false);
+	js_set_bool(job, "sign", sign);
+	if (sign && strcmp(config_get(run->config, "publish.attest"), "yes") == 0)
+		js_set(job, "attest", attest_about(run, round));
 	return MEM_STEAL(job);
 }
 
@@ -229,13 +292,13 @@ static int run_publish(struct run *run, const struct json *job,
 		       const struct publish_files *files, struct error *err)
 {
 	struct supervised stage = {0};
-	struct spawn_fd fds[8];
+	struct spawn_fd fds[9];
 	const struct {
 		int number, fd;
 	} have[] = {{FD_TREE, files->tree},	{FD_VERDICT, files->verdict},
 		    {FD_OUT, files->out},	{FD_LOG, files->log},
 		    {FD_SECRET, files->secret}, {FD_NET, files->net},
-		    {FD_REMOTE, files->remote}};
+		    {FD_REMOTE, files->remote}, {FD_SIGN, files->sign}};
 	size_t count = 0;
 	int result;
 
@@ -281,6 +344,22 @@ static void warn_of_ci(struct run *run)
 	    host);
 }
 
+/* The envelope in a file of its own, for whoever collects them. */
+static void keep_attestation(const struct run *run, const struct json *receipt)
+{
+	const struct json *envelope = js_get(receipt, "attestation");
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+
+	if (!envelope || rundir_has(&run->dir, "publish/attestation.json"))
+		return;
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(envelope, &text);
+	strbuf_addc(&text, '\n');
+	fd_replace_file(run->dir.fd, "publish/attestation.json", text.data, text.len, 0600,
+			&ignored);
+}
+
 static int tell(struct run *run, bool before, struct error *err)
 {
 	struct json *receipt AUTO_JSON =
@@ -291,6 +370,12 @@ static int tell(struct run *run, bool before, struct error *err)
 	journal_done(&run->journal, "%s%s at %.12s on %s", run_branch(run),
 		     before || js_bool(receipt, "already", false) ? " was there already" : "",
 		     js_str(receipt, "commit", ""), js_str(receipt, "url", run->remote_url));
+	keep_attestation(run, receipt);
+	if (js_str(receipt, "signed_by", NULL))
+		journal_note(&run->journal, "           signed by %s%s%s",
+			     js_str(receipt, "signed_by", ""),
+			     js_str(receipt, "attestation_ref", NULL) ? ", attested in " : "",
+			     js_str(receipt, "attestation_ref", ""));
 	if (!before) {
 		show_server(run, js_str(receipt, "server", ""));
 		warn_of_ci(run);
@@ -315,7 +400,7 @@ static int open_files(struct run *run, int round, struct publish_files *files,
 int step_publish(struct run *run, int round, struct error *err)
 {
 	char *dir AUTO_FREE = NULL, *scratch AUTO_FREE = NULL, *objects AUTO_FREE = NULL;
-	struct publish_files files = {-1, -1, -1, -1, -1, -1, -1};
+	struct publish_files files = {-1, -1, -1, -1, -1, -1, -1, -1};
 	struct supervised dial = {0}, receive = {0};
 	struct json *job AUTO_JSON = NULL;
 	struct error ignored = {0};
@@ -336,7 +421,7 @@ int step_publish(struct run *run, int round, struct error *err)
 	if (result == 0)
 		result = open_way(run, &files, &dial, &receive, err);
 	if (result == 0) {
-		job = publish_job(run, round, scratch, objects, err);
+		job = publish_job(run, round, scratch, objects, files.sign >= 0, err);
 		result = job ? run_publish(run, job, &files, err) : err->kind;
 	}
 	close_files(&files);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "pipeline/base/mem.h"
+#include "pipeline/publish/attest.h"
 #include "pipeline/publish/helper.h"
 
 static void add_arg(struct gitcall *call, const char *word)
@@ -147,7 +148,7 @@ static const char *address(struct gitcall *call, const struct gitcall_target *ta
 }
 
 void gitcall_push(struct gitcall *call, const struct gitcall_target *target, const char *oid,
-		  const char *ref, const char *lease)
+		  const char *ref, const char *lease, const char *attestation)
 {
 	begin(call, target);
 	add_arg(call, "push");
@@ -158,9 +159,16 @@ void gitcall_push(struct gitcall *call, const struct gitcall_target *target, con
 	add_arg(call, "--no-recurse-submodules");
 	add_arg(call,
 		own(call, mem_printf("--force-with-lease=%s:%s", ref, lease ? lease : "")));
+	if (attestation) {
+		add_arg(call, "--atomic");
+		add_arg(call,
+			own(call, mem_printf("--force-with-lease=" ATTEST_REF "%s:", oid)));
+	}
 	add_arg(call, "--");
 	add_arg(call, address(call, target));
 	add_arg(call, own(call, mem_printf("%s:%s", oid, ref)));
+	if (attestation)
+		add_arg(call, own(call, mem_printf("%s:" ATTEST_REF "%s", attestation, oid)));
 }
 
 void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target,

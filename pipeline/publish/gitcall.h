@@ -29,9 +29,10 @@ struct gitcall {
 };
 
 /* `git push` of oid to ref, with a lease: lease is the oid that the ref must have there, NULL:
- * it must not be there. */
+ * it must not be there. attestation: a commit that goes to ATTEST_REF oid, which must not be
+ * there, atomically with it; or NULL. */
 void gitcall_push(struct gitcall *call, const struct gitcall_target *target, const char *oid,
-		  const char *ref, const char *lease);
+		  const char *ref, const char *lease, const char *attestation);
 /* `git ls-remote` of exactly that ref. */
 void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target,
 		       const char *ref);

@@ -30,7 +30,7 @@ static int parse(const struct json *job, struct publish_job *out, struct error *
 {
 	static const char *const keys[] = {
 	    "paths",  "remote", "ref",	    "expect",	  "base_commit", "base_tree", "tree",
-	    "author", "time",	"receipts", "deadline_s", "sign",	 NULL};
+	    "author", "time",	"receipts", "deadline_s", "sign",	 "attest",    NULL};
 	const struct json *remote = js_get(job, "remote"), *author = js_get(job, "author");
 
 	if (js_check_keys(job, keys, err))
@@ -55,8 +55,10 @@ static int parse(const struct json *job, struct publish_job *out, struct error *
 		return err->kind;
 	if (out->remote.kind == REMOTE_SSH && !out->remote.user)
 		return error_set(err, ERROR_USAGE, "an ssh remote without a user");
-	if (js_bool(job, "sign", false))
-		return error_set(err, ERROR_USAGE, "signing is not built yet");
+	out->sign = js_bool(job, "sign", false);
+	out->attest = js_is_object(js_get(job, "attest")) ? js_get(job, "attest") : NULL;
+	if (out->attest && !out->sign)
+		return error_set(err, ERROR_USAGE, "an attestation without a signing key");
 	return 0;
 }
 

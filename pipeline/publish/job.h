@@ -4,10 +4,13 @@
  *	{"paths":{repo,common,alternates,objects,scratch,libexec,ca?},
  *	 "remote":{"kind","url","host","port","user","path","known_hosts":text},
  *	 "ref","expect":oid|null,"base_commit","base_tree","tree","author":{"name","email"},"time":epoch,
- *	 "receipts":[oid…],"deadline_s":N,"sign":false}
+ *	 "receipts":[oid…],"deadline_s":N,"sign":bool,
+ *	 "attest":{what attest.h makes of it}|null}
  */
 #ifndef PUBLISH_JOB_H
 #define PUBLISH_JOB_H
+
+#include <stdbool.h>
 
 #include "pipeline/publish/remote.h"
 
@@ -28,6 +31,8 @@ struct publish_job {
 	long long time;		     /* seconds since 1970: author and committer */
 	const struct json *receipts; /* array of oids; may be NULL */
 	long long deadline_s;
+	bool sign;		   /* the signing key is on FD_SIGN */
+	const struct json *attest; /* what an attestation says of the run; NULL: none is made */
 };
 
 /* 0, or ERROR_USAGE with the key. publish_job_release frees. */

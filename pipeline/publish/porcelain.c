@@ -85,35 +85,62 @@ static enum push_outcome outcome_of(char flag, const char *summary, size_t len)
 	return PUSH_REJECTED;
 }
 
+/* A status line, FLAG TAB FROM:TO TAB SUMMARY, of the refspec. */
+static bool take_status(const struct line *line, const char *refspec,
+			struct push_status *status)
+{
+	size_t len = strlen(refspec);
+	const char *summary = line->data + 2 + len + 1;
+
+	if (line->len < len + 4 || memcmp(line->data + 2, refspec, len) != 0 ||
+	    line->data[2 + len] != '\t' || status->outcome != PUSH_NO_LINE)
+		return false;
+	text_escape(status->summary, sizeof(status->summary), summary,
+		    line->len - (2 + len + 1));
+	status->outcome = outcome_of(line->data[0], summary, line->len - (2 + len + 1));
+	return true;
+}
+
+static bool is_success(const struct push_status *status)
+{
+	return status->outcome == PUSH_NEW || status->outcome == PUSH_UPDATED ||
+	       status->outcome == PUSH_ALREADY;
+}
+
+/* What the one means together with the other. */
+static void join(struct push_status *status, const struct push_status *other)
+{
+	if (is_success(status) && !is_success(other))
+		*status = (struct push_status){.outcome = PUSH_NO_LINE};
+	if (status->outcome == PUSH_REJECTED && strstr(status->summary, "atomic push fail") &&
+	    other->outcome != PUSH_NO_LINE && !is_success(other)) {
+		*status = *other;
+		/* only the ref of the result itself may be asked about and tried again */
+		if (status->outcome == PUSH_STALE)
+			status->outcome = PUSH_REJECTED;
+	}
+}
+
 void porcelain_parse(const char *text, size_t len, const char *oid, const char *ref,
-		     struct push_status *status)
+		     const char *other, struct push_status *status)
 {
 	AUTO_FREE char *refspec = mem_printf("%s:%s", oid, ref);
-	size_t refspec_len = strlen(refspec);
-	bool seen = false;
+	struct push_status second = {.outcome = PUSH_NO_LINE};
 	struct line line;
 
 	*status = (struct push_status){.outcome = PUSH_NO_LINE};
 	while (take_line(&text, &len, &line)) {
-		const char *summary;
-		size_t summary_len;
-
-		/* FLAG TAB FROM:TO TAB SUMMARY; other lines ("To URL", "Done") have no tab
-		 * there */
+		/* other lines ("To URL", "Done") have no tab there */
 		if (line.len < 2 || line.data[1] != '\t')
 			continue;
-		if (seen || line.len < refspec_len + 4 ||
-		    memcmp(line.data + 2, refspec, refspec_len) != 0 ||
-		    line.data[2 + refspec_len] != '\t') {
+		if (!take_status(&line, refspec, status) &&
+		    !(other && take_status(&line, other, &second))) {
 			*status = (struct push_status){.outcome = PUSH_NO_LINE};
 			return;
 		}
-		summary = line.data + 2 + refspec_len + 1;
-		summary_len = line.len - (2 + refspec_len + 1);
-		seen = true;
-		text_escape(status->summary, sizeof(status->summary), summary, summary_len);
-		status->outcome = outcome_of(line.data[0], summary, summary_len);
 	}
+	if (other)
+		join(status, &second);
 }
 
 int porcelain_ls_remote(const char *text, size_t len, const char *ref, char tip[65],

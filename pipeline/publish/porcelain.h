@@ -35,9 +35,13 @@ struct push_status {
 			      escaped */
 };
 
-/* Reads git push's standard output for the refspec oid:ref. */
+/*
+ * Reads git push's standard output for the refspec oid:ref and, when other is not NULL, for that
+ * refspec pushed atomically with it: a success counts only with one of the other's; of a failure
+ * for the other's sake, the other's reason is told.
+ */
 void porcelain_parse(const char *text, size_t len, const char *oid, const char *ref,
-		     struct push_status *status);
+		     const char *other, struct push_status *status);
 
 /* Reads `git ls-remote URL REF`: 1 and the ref's tip, 0 when the ref is not there, ERROR_FAILED
  * when malformed. */

@@ -18,6 +18,7 @@
 #include "pipeline/events.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/advert.h"
+#include "pipeline/publish/attest.h"
 #include "pipeline/publish/gitcall.h"
 #include "pipeline/publish/gitdir.h"
 #include "pipeline/publish/gitrun.h"
@@ -27,6 +28,7 @@
 #include "pipeline/publish/relay.h"
 #include "pipeline/publish/rules.h"
 #include "pipeline/publish/sshagent.h"
+#include "pipeline/publish/sshkey.h"
 #include "pipeline/secret.h"
 
 #define FD_OUT_OF_THE_WAY 64 /* above every number that has a meaning */
@@ -35,6 +37,7 @@
 struct push {
 	const struct publish_job *job; /* borrowed */
 	const char *oid;	       /* borrowed */
+	const char *attestation;       /* borrowed; or NULL */
 	struct push_fds fds;
 	struct push_result *result; /* borrowed */
 	struct gitcall_target target;
@@ -70,6 +73,7 @@ struct push_fds push_fds_look(void)
 	    .log = is_open(FD_LOG),
 	    .net = is_open(FD_NET),
 	    .remote = is_open(FD_REMOTE),
+	    .sign = is_open(FD_SIGN),
 	};
 }
 
@@ -192,9 +196,10 @@ static int push_once(struct push *push, const char *lease, struct push_status *s
 {
 	struct gitrun run __attribute__((cleanup(gitrun_release)));
 	struct gitcall call __attribute__((cleanup(gitcall_release)));
+	char *other AUTO_FREE = NULL;
 
 	event_progress("pushing %s to %s", push->job->ref, push->job->remote.url);
-	gitcall_push(&call, &push->target, push->oid, push->job->ref, lease);
+	gitcall_push(&call, &push->target, push->oid, push->job->ref, lease, push->attestation);
 	run_fill(push, &call, &run);
 	gitrun_wait(&run, err);
 	if (push->target.remote_fd >= 0)
@@ -204,7 +209,10 @@ static int push_once(struct push *push, const char *lease, struct push_status *s
 		return explain_expiry(push, err);
 	if (err->kind)
 		return err->kind;
-	porcelain_parse(run.out.data, run.out.len, push->oid, push->job->ref, status);
+	other = push->attestation
+		    ? mem_printf("%s:" ATTEST_REF "%s", push->attestation, push->oid)
+		    : NULL;
+	porcelain_parse(run.out.data, run.out.len, push->oid, push->job->ref, other, status);
 	if (status->outcome == PUSH_NO_LINE)
 		return explain_end(push, &run, err);
 	/* a good line and a bad status do not go together: then nothing is believed */
@@ -351,7 +359,7 @@ static int push_ssh(struct push *push, struct error *err)
 	key = secret_take(FD_SECRET, err);
 	if (!key)
 		return err->kind;
-	kind = sshagent_start(&push->agent, key, push->deadline_ms, err);
+	kind = sshagent_start(&push->agent, key, &sshkey_push, push->deadline_ms, err);
 	secret_wipe(key);
 	if (kind == 0)
 		kind = push_network(push, err);
@@ -470,11 +478,12 @@ static void push_release(struct push *push)
 }
 
 int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
-		struct push_result *result, struct error *err)
+		const char *attestation, struct push_result *result, struct error *err)
 {
 	struct push push __attribute__((cleanup(push_release))) = {
 	    .job = job,
 	    .oid = oid,
+	    .attestation = attestation,
 	    .fds = *fds,
 	    .result = result,
 	    .pump = {.fd = {-1, -1}},

@@ -27,7 +27,7 @@ struct push_result {
 /* Which of the row's descriptors came with this start. A number that did not is soon somebody
  * else's: so it is looked at once, before anything is opened. */
 struct push_fds {
-	bool secret, log, net, remote;
+	bool secret, log, net, remote, sign;
 };
 
 struct push_fds push_fds_look(void);
@@ -36,11 +36,12 @@ void push_result_init(struct push_result *result);
 void push_result_release(struct push_result *result);
 
 /*
+ * attestation: commit that goes to ATTEST_REF oid in the same push, both or none (NULL: none).
  * The working directory is the scratch directory; its git directory is made (gitdir.h). Uses
  * FD_SECRET, FD_NET, FD_REMOTE and FD_LOG, and closes the first and third. 0; ERROR_NO when the
  * server or the rules say no (a resumed run tries again); else another kind.
  */
 int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
-		struct push_result *result, struct error *err);
+		const char *attestation, struct push_result *result, struct error *err);
 
 #endif

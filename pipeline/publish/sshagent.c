@@ -72,7 +72,8 @@ static int start_agent(struct sshagent *agent, long long deadline_ms, struct err
 	return wait_for_line(agent, deadline_ms, err);
 }
 
-static int add_key(const struct secret *key, long long deadline_ms, struct error *err)
+static int add_key(const struct secret *key, const struct sshkey_use *use,
+		   long long deadline_ms, struct error *err)
 {
 	static const char *const argv[] = {"ssh-add", "-q", "-", NULL};
 	struct gitrun run __attribute__((cleanup(gitrun_release)));
@@ -99,20 +100,20 @@ static int add_key(const struct secret *key, long long deadline_ms, struct error
 	if (run.status == 0)
 		return 0;
 	text_escape(words, sizeof(words), run.errs.data, run.errs.len);
-	error_set(err, ERROR_USAGE, "ssh-add does not take the push credential as a key: %s",
+	error_set(err, ERROR_USAGE, "ssh-add does not take the %s as a key: %s", use->noun,
 		  words);
-	return error_next(err, "check the source that publish.sshKey names");
+	return error_next(err, "check the source that %s names", use->config);
 }
 
-int sshagent_start(struct sshagent *agent, const struct secret *key, long long deadline_ms,
-		   struct error *err)
+int sshagent_start(struct sshagent *agent, const struct secret *key,
+		   const struct sshkey_use *use, long long deadline_ms, struct error *err)
 {
 	size_t len;
 	const char *text = secret_expose(key, &len);
 
-	if (sshkey_check(text, len, err))
+	if (sshkey_check(text, len, use, err))
 		return err->kind;
-	if (start_agent(agent, deadline_ms, err) || add_key(key, deadline_ms, err)) {
+	if (start_agent(agent, deadline_ms, err) || add_key(key, use, deadline_ms, err)) {
 		sshagent_stop(agent);
 		return err->kind;
 	}

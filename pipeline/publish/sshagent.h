@@ -10,6 +10,7 @@
 
 struct error;
 struct secret;
+struct sshkey_use;
 
 struct sshagent {
 	struct child child;
@@ -23,8 +24,8 @@ struct sshagent {
 
 /* Starts it and gives it the key. 0; ERROR_USAGE when the secret is no key that can be used;
  * ERROR_FAILED. On failure nothing is left running. */
-int sshagent_start(struct sshagent *agent, const struct secret *key, long long deadline_ms,
-		   struct error *err);
+int sshagent_start(struct sshagent *agent, const struct secret *key,
+		   const struct sshkey_use *use, long long deadline_ms, struct error *err);
 void sshagent_stop(struct sshagent *agent); /* may be called again */
 
 #endif

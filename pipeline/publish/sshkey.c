@@ -19,22 +19,37 @@ static bool holds(const char *text, size_t len, const char *needle)
 	return memmem(text, len, needle, strlen(needle)) != NULL;
 }
 
-static int refuse(struct error *err, const char *why, const char *next)
+const struct sshkey_use sshkey_push = {"push credential", "publish.sshKey",
+				       ", that may write this one repository"};
+const struct sshkey_use sshkey_signing = {"signing key", "publish.signingKey", ""};
+
+static int refuse(struct error *err, const struct sshkey_use *use, const char *why)
 {
-	error_set(err, ERROR_USAGE, "the push credential %s", why);
-	return error_next(err, "%s", next);
+	return error_set(err, ERROR_USAGE, "the %s %s", use->noun, why);
 }
 
-static const char *const next_encrypted = "make a key of its own for the agent, without a "
-					  "passphrase, that may write this one repository: "
-					  "ssh-keygen -t ed25519 -N '' -f FILE";
+static int refuse_source(struct error *err, const struct sshkey_use *use, const char *why)
+{
+	refuse(err, use, why);
+	return error_next(err, "check the source that %s names", use->config);
+}
+
+static int refuse_encrypted(struct error *err, const struct sshkey_use *use)
+{
+	refuse(err, use, "is an SSH key with a passphrase, which nobody is here to type");
+	return error_next(err,
+			  "make a key of its own for the agent, without a passphrase%s: "
+			  "ssh-keygen -t ed25519 -N '' -f FILE",
+			  use->may);
+}
 
 /*
  * The cipher's name stands at the start of the blob: "openssh-key-v1\0", a length of four
  * bytes, the name. Only so many characters of base64 are decoded as reach "none" (23 bytes):
  * they hold nothing of the key.
  */
-static int check_openssh(const char *body, size_t len, struct error *err)
+static int check_openssh(const char *body, size_t len, const struct sshkey_use *use,
+			 struct error *err)
 {
 	static const char plain[] = "openssh-key-v1\0\0\0\0\4none";
 	AUTO_STRBUF struct strbuf blob = STRBUF_NONE;
@@ -47,16 +62,13 @@ static int check_openssh(const char *body, size_t len, struct error *err)
 	strbuf_init(&blob, 64);
 	if (n < sizeof(head) || text_unbase64(&blob, head, n) < 0 ||
 	    blob.len < sizeof(plain) - 1 || memcmp(blob.data, plain, 15) != 0)
-		return refuse(err, "is a damaged OpenSSH key",
-			      "check the source that publish.sshKey names");
+		return refuse_source(err, use, "is a damaged OpenSSH key");
 	if (memcmp(blob.data, plain, sizeof(plain) - 1) != 0)
-		return refuse(err,
-			      "is an SSH key with a passphrase, which nobody is here to type",
-			      next_encrypted);
+		return refuse_encrypted(err, use);
 	return 0;
 }
 
-int sshkey_check(const char *text, size_t len, struct error *err)
+int sshkey_check(const char *text, size_t len, const struct sshkey_use *use, struct error *err)
 {
 	static const char openssh[] = "-----BEGIN OPENSSH PRIVATE KEY-----";
 
@@ -66,21 +78,23 @@ int sshkey_check(const char *text, size_t len, struct error *err)
 	}
 	if (begins(text, len, openssh))
 		return check_openssh(text + sizeof(openssh) - 1, len - (sizeof(openssh) - 1),
-				     err);
+				     use, err);
 	if (begins(text, len, "-----BEGIN ENCRYPTED PRIVATE KEY-----") ||
 	    (begins(text, len, "-----BEGIN ") && holds(text, len, "Proc-Type: 4,ENCRYPTED")))
-		return refuse(err,
-			      "is an SSH key with a passphrase, which nobody is here to type",
-			      next_encrypted);
+		return refuse_encrypted(err, use);
 	if (begins(text, len, "-----BEGIN ") &&
 	    holds(text, len < 80 ? len : 80, "PRIVATE KEY-----"))
 		return 0;
 	if (begins(text, len, "ssh-") || begins(text, len, "ecdsa-") ||
-	    begins(text, len, "sk-") || begins(text, len, "---- BEGIN SSH2 PUBLIC KEY"))
-		return refuse(err, "is a public SSH key", "name the file with the private key");
-	if (begins(text, len, "PuTTY-User-Key-File-"))
-		return refuse(err, "is a key in PuTTY's format",
-			      "convert it: puttygen KEY.ppk -O private-openssh -o FILE");
-	return refuse(err, "is not an SSH private key",
-		      "an ssh:// remote needs one: publish.sshKey = file:PATH");
+	    begins(text, len, "sk-") || begins(text, len, "---- BEGIN SSH2 PUBLIC KEY")) {
+		refuse(err, use, "is a public SSH key");
+		return error_next(err, "name the file with the private key");
+	}
+	if (begins(text, len, "PuTTY-User-Key-File-")) {
+		refuse(err, use, "is a key in PuTTY's format");
+		return error_next(err,
+				  "convert it: puttygen KEY.ppk -O private-openssh -o FILE");
+	}
+	refuse(err, use, "is not an SSH private key");
+	return error_next(err, "one is needed here: %s = file:PATH", use->config);
 }

@@ -10,9 +10,17 @@
 
 struct error;
 
+/* What a key is for: the words of the messages about it. */
+struct sshkey_use {
+	const char *noun;   /* "push credential" */
+	const char *config; /* key of the configuration that names its source */
+	const char *may;    /* what it should be allowed, for a key of its own */
+};
+extern const struct sshkey_use sshkey_push, sshkey_signing;
+
 /* 0 for an unencrypted private key that ssh-add may take; ERROR_USAGE with what it is otherwise
  * and what to do. Nothing of the text gets into err. (PROTOCOL.key of OpenSSH; RFC 7468; RFC
  * 1421 section 4.6.1.1) */
-int sshkey_check(const char *text, size_t len, struct error *err);
+int sshkey_check(const char *text, size_t len, const struct sshkey_use *use, struct error *err);
 
 #endif

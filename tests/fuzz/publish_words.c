@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    strncasecmp(text, head, sizeof(head) - 1) != 0)
 			abort();
 	}
-	sshkey_check(text, size, &err);
+	sshkey_check(text, size, &sshkey_push, &err);
 	if (rules_check_ref(word, &err) == 0 &&
 	    (strspn(word,
 		    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-") !=

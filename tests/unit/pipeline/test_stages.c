@@ -60,12 +60,13 @@ static void every_row_is_filled_in(void **state)
 
 static void each_secret_belongs_to_one_row(void **state)
 {
-	size_t owners[SECRET_PUSH + 1] = {0};
+	size_t owners[SECRET_SIGN + 1] = {0};
 
 	(void)state;
 	EACH_ROW(row)
 	{
 		owners[row->secret]++;
+		owners[row->second]++;
 	}
 	for (size_t i = SECRET_NONE + 1; i < ARRAY_LEN(owners); i++)
 		assert_int_equal(owners[i], 1);
@@ -77,6 +78,8 @@ static void secret_descriptors_go_with_secrets(void **state)
 	EACH_ROW(row)
 	{
 		assert_true(has_fd(row, FD_SECRET) == (row->secret != SECRET_NONE));
+		assert_true(has_fd(row, FD_SIGN) == (row->second != SECRET_NONE));
+		assert_true(row->secret || !row->second);
 	}
 }
 

@@ -72,7 +72,7 @@ static void push_always_has_the_hardening(void **state)
 
 		parse(urls[i], &remote);
 		struct gitcall_target target = target_of(&remote);
-		gitcall_push(&call, &target, OID, REF, NULL);
+		gitcall_push(&call, &target, OID, REF, NULL, NULL);
 		assert_string_equal(call.argv[0], "git");
 		assert_string_equal(call.argv[1], "--git-dir=/run/x/git");
 		for (size_t k = 0; k < ARRAY_LEN(settings); k++)
@@ -109,7 +109,7 @@ static void push_allows_exactly_one_protocol(void **state)
 
 		parse(cases[i][0], &remote);
 		struct gitcall_target target = target_of(&remote);
-		gitcall_push(&call, &target, OID, REF, OID);
+		gitcall_push(&call, &target, OID, REF, OID, NULL);
 		need(call.env, cases[i][1]);
 		need(call.argv, "--force-with-lease=" REF ":" OID);
 		assert_string_equal(call.argv[call.argc - 2], cases[i][2]);
@@ -130,7 +130,7 @@ static void push_https_goes_through_the_proxy_and_askpass(void **state)
 	(void)state;
 	parse("https://me@h:8443/a/b.git", &remote);
 	struct gitcall_target target = target_of(&remote);
-	gitcall_push(&call, &target, OID, REF, NULL);
+	gitcall_push(&call, &target, OID, REF, NULL, NULL);
 	need(call.argv, "http.proxy=http://127.0.0.1:4711");
 	need(call.argv, "http.sslCAInfo=/ca.pem");
 	need(call.env, "GIT_ASKPASS=/lib/agent-publish");
@@ -150,7 +150,7 @@ static void push_ssh_goes_through_the_listener_without_a_shell(void **state)
 	(void)state;
 	parse("ssh://git@h:2222/a.git", &remote);
 	struct gitcall_target target = target_of(&remote);
-	gitcall_push(&call, &target, OID, REF, NULL);
+	gitcall_push(&call, &target, OID, REF, NULL, NULL);
 	need(call.env, "GIT_SSH=/lib/agent-publish");
 	need(call.env, "GIT_SSH_VARIANT=ssh");
 	need(call.env, "AGENT_PUBLISH_HELPER=ssh");

@@ -19,7 +19,7 @@
 
 static enum push_outcome outcome(const char *text, struct push_status *status)
 {
-	porcelain_parse(text, strlen(text), OID, REF, status);
+	porcelain_parse(text, strlen(text), OID, REF, NULL, status);
 	return status->outcome;
 }
 

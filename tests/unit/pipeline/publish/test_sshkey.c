@@ -20,7 +20,7 @@
 static int check(const char *text, struct error *err)
 {
 	*err = (struct error){0};
-	return sshkey_check(text, strlen(text), err);
+	return sshkey_check(text, strlen(text), &sshkey_push, err);
 }
 
 static void sshkey_private_keys_are_taken(void **state)
@@ -84,7 +84,7 @@ static void sshkey_any_prefix_of_a_key_is_safe(void **state)
 		char *copy AUTO_FREE = mem_strndup(text, len);
 
 		err = (struct error){0};
-		sshkey_check(copy, len, &err);
+		sshkey_check(copy, len, &sshkey_push, &err);
 	}
 }
 
