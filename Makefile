@@ -10,7 +10,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
 # (tests/lint/links.sh compares this with what the loader sees)
 PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
-	    agent-publish agent-jail
+	    agent-publish agent-verify agent-jail
 
 agent_OURS         := fetch publish pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
@@ -30,6 +30,8 @@ agent-test_OURS    := gitops pipeline sandbox base
 agent-test_LIBS    := -ljansson -lgit2 -lutf8proc
 agent-publish_OURS := publish gitops pipeline sandbox base
 agent-publish_LIBS := -ljansson -lgit2 -lutf8proc
+agent-verify_OURS  := publish gitops pipeline sandbox base
+agent-verify_LIBS  := -ljansson -lgit2 -lutf8proc
 # agent-jail is static, without any library but libc
 agent-jail_OURS    := jail sandbox-spec base-static
 agent-jail_LIBS    := -static

@@ -324,6 +324,7 @@ static int run(struct stage *stage, struct error *err)
 	case STAGE_TEST:
 	case STAGE_JAIL:
 	case STAGE_PUBLISH:
+	case STAGE_VERIFY:
 	case STAGE_COUNT:
 		break;
 	}

@@ -22,9 +22,10 @@
  *	Hostile inputs: the server's answers and its hooks' messages, tree.json and the message
  * in it (a model's words). Reach: the one host:port that agent-dial has from the supervisor, or
  * the one socket to git receive-pack; the repository read-only; the scratch directory. Holds the
- * push credential; git's helper for https gets it by GIT_ASKPASS, ssh-agent by a pipe; no other
- * process has it. A compromise can push anything that the credential may push to that remote,
- * and read the repository. It cannot write the repository, reach another host, see the model's
+ * push credential and the signing key; git's helper for https gets the first by GIT_ASKPASS,
+ * ssh-agent either by a pipe, one after the other; no other process has them. A compromise can
+ * push anything that the credential may push to that remote, sign anything, and read the
+ * repository. It cannot write the repository, reach another host, see the model's
  * key, or run the project's code. Law L7 is kept here: the tree is built again from the base and
  * the recorded changes, and the verdict must name it.
  */

@@ -31,8 +31,7 @@ static const char *const manifests[] = {
     "configure.ac",
 };
 
-/* Follows annotated tags to what they name. */
-static int peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct error *err)
+int base_peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct error *err)
 {
 	for (int depth = 0; depth < TAG_DEPTH; depth++) {
 		enum gitops_type type;
@@ -146,7 +145,7 @@ static int gather(const struct gitops_paths *paths, const char *rev, struct json
 	if (rc == 0)
 		rc = refs_resolve(paths, rev, &value, err);
 	if (rc == 0)
-		rc = peel(repo, value.oid, err);
+		rc = base_peel(repo, value.oid, err);
 	if (rc == 0)
 		rc = add_commit(repo, value.oid, out, err);
 	if (rc < 0)

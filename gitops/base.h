@@ -25,4 +25,7 @@ struct json;
  */
 struct json *base_read(const struct gitops_paths *paths, const char *rev, struct error *err);
 
+/* Follows annotated tags to the commit that they name. 0 or ERROR_USAGE. */
+int base_peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct error *err);
+
 #endif

@@ -1,5 +1,6 @@
 #include "commit.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,127 @@ int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 	strbuf_init(&bytes, COMMIT_BYTES_MAX);
 	int rc = commit_prepare(repo, spec, &bytes, err);
 	return rc < 0 ? rc : commit_write(repo, &bytes, oid, err);
+}
+
+int commit_read(struct gitops_repo *repo, const char *oid, struct strbuf *out,
+		struct error *err)
+{
+	git_odb_object *object = NULL;
+	enum gitops_type type;
+	uint64_t size;
+	git_oid id;
+	int rc = repo_header(repo, oid, &type, &size, err);
+
+	if (rc < 0)
+		return rc;
+	if (type != GITOPS_COMMIT || size > COMMIT_BYTES_MAX)
+		return error_set(err, ERROR_USAGE,
+				 "object %s is no commit, or one of more than %zu bytes", oid,
+				 COMMIT_BYTES_MAX);
+	git_oid_fromstr(&id, oid);
+	if (repo_read(repo, &id, &object) < 0)
+		return gitops_error(err, ERROR_FAILED, "commit %s", oid);
+	strbuf_add(out, git_odb_object_data(object), git_odb_object_size(object));
+	git_odb_object_free(object);
+	return out->full ? error_set(err, ERROR_FAILED, "commit %s is too big", oid) : 0;
+}
+
+int commit_split_signature(const char *bytes, size_t len, struct strbuf *plain,
+			   struct strbuf *signature, struct error *err)
+{
+	bool within = false, seen = false;
+	size_t at = 0;
+
+	while (at < len && bytes[at] != '\n') {
+		const char *end = memchr(bytes + at, '\n', len - at);
+		size_t line = end ? (size_t)(end - bytes) - at + 1 : len - at;
+		bool goes_on = bytes[at] == ' ';
+
+		if (!goes_on)
+			within = line >= 7 && memcmp(bytes + at, "gpgsig ", 7) == 0;
+		if (within && !goes_on && seen)
+			return error_set(err, ERROR_NO,
+					 "the commit has more than one signature");
+		seen = seen || within;
+		if (within)
+			strbuf_add(signature, bytes + at + (goes_on ? 1 : 7),
+				   line - (goes_on ? 1 : 7));
+		else
+			strbuf_add(plain, bytes + at, line);
+		at += line;
+	}
+	strbuf_add(plain, bytes + at, len - at);
+	return plain->full || signature->full
+		   ? error_set(err, ERROR_NO, "the commit is too big")
+		   : 0;
+}
+
+/* The value of a header field, up to the end of its line; NULL when the header has it not. */
+static const char *header_field(const char *bytes, size_t len, const char *name,
+				size_t *value_len)
+{
+	size_t size = strlen(name), at = 0;
+
+	while (at < len && bytes[at] != '\n') {
+		const char *end = memchr(bytes + at, '\n', len - at);
+		size_t line = end ? (size_t)(end - bytes) - at : len - at;
+
+		if (line > size && memcmp(bytes + at, name, size) == 0 &&
+		    bytes[at + size] == ' ') {
+			*value_len = line - size - 1;
+			return bytes + at + size + 1;
+		}
+		at += line + 1;
+	}
+	return NULL;
+}
+
+long long commit_time(const char *bytes, size_t len)
+{
+	size_t size = 0;
+	const char *value = header_field(bytes, len, "committer", &size);
+	const char *angle = value ? memrchr(value, '>', size) : NULL;
+	long long time = 0;
+
+	if (!angle)
+		return 0;
+	for (const char *p = angle + 1; p < value + size; p++) {
+		if (*p >= '0' && *p <= '9' && time < COMMIT_YEAR_9999)
+			time = time * 10 + (*p - '0');
+		else if (time || *p != ' ')
+			break;
+	}
+	return time > COMMIT_YEAR_9999 ? COMMIT_YEAR_9999 : time;
+}
+
+int commit_one_parent(const char *bytes, size_t len, char parent[GITOPS_OID_SIZE])
+{
+	size_t size = 0, more = 0;
+	const char *value = header_field(bytes, len, "parent", &size);
+	const char *next = value ? value + size + 1 : NULL;
+
+	if (!value || size != GITOPS_OID_SIZE - 1)
+		return -1;
+	memcpy(parent, value, size);
+	parent[size] = '\0';
+	if (!text_is_hex(parent, size) ||
+	    (next < bytes + len &&
+	     header_field(next, len - (size_t)(next - bytes), "parent", &more)))
+		return -1;
+	return 0;
+}
+
+int commit_read_file(struct gitops_repo *repo, const char *commit, const char *name,
+		     struct strbuf *out, struct error *err)
+{
+	char oid[GITOPS_OID_SIZE];
+	AUTO_VIEW struct view *view = NULL;
+	int rc = repo_commit_tree(repo, commit, oid, err);
+
+	if (rc < 0)
+		return rc;
+	view = view_new(repo, oid, NULL, err);
+	return view ? view_read(view, name, out, err) : err->kind;
 }
 
 int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,

@@ -54,6 +54,27 @@ int commit_file_tree(struct gitops_repo *repo, const char *name, const void *dat
 int commit_make(struct gitops_repo *repo, const struct commit_spec *spec,
 		char oid[GITOPS_OID_SIZE], struct error *err);
 
+/* The bytes of a commit object, appended to out. 0 or an error kind. */
+int commit_read(struct gitops_repo *repo, const char *oid, struct strbuf *out,
+		struct error *err);
+
+/*
+ * Takes commit bytes apart: what was signed (all but the "gpgsig" field) and the signature ("" when there is
+ * none), appended. 0; ERROR_NO when there is more than one signature. Pure.
+ */
+int commit_split_signature(const char *bytes, size_t len, struct strbuf *plain,
+			   struct strbuf *signature, struct error *err);
+
+/* The committer's time of commit bytes, 0 when there is none; its one parent: 0, or -1 when there
+ * is none or more than one. Pure. */
+long long commit_time(const char *bytes, size_t len);
+int commit_one_parent(const char *bytes, size_t len, char parent[GITOPS_OID_SIZE]);
+
+/* A regular file at the root of a commit's tree, appended to out. 0; ERROR_NO when it is not
+ * there; or as repo_blob. */
+int commit_read_file(struct gitops_repo *repo, const char *commit, const char *name,
+		     struct strbuf *out, struct error *err);
+
 /* 0 when the commit's tree is tree and its one parent is parent; ERROR_FAILED saying what
  * differs. */
 int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,

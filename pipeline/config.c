@@ -64,6 +64,8 @@ static const struct config_key keys[] = {
      "whether the git server may have a private network address (loopback names always may)"},
     {"publish.timeout", CONFIG_SECONDS, false, "300", NULL,
      "deadline of the push, its hooks included"},
+    {"verify.allowedSigners", CONFIG_STRING, false, NULL, NULL,
+     "file of who may sign, for agent verify (ssh-keygen(1), ALLOWED SIGNERS)"},
     {"author.name", CONFIG_STRING, false, "agent", NULL, "author and committer of the commits"},
     {"author.email", CONFIG_STRING, false, "agent@localhost", NULL, "their address"},
     {"jail.backend", CONFIG_CHOICE, false, "native", "native gvisor",

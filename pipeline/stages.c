@@ -72,6 +72,12 @@ static const struct stage_path paths_layer[] = {
 static const struct stage_path paths_test[] = {
     {"{repo}", PATH_READ},    {"{common}", PATH_READ},	 {"{alternates}", PATH_READ},
     {"{objects}", PATH_READ}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
+static const struct stage_path paths_verify[] = {
+    {"{repo}", PATH_READ},	{"{common}", PATH_READ},     {"{alternates}", PATH_READ},
+    {"{scratch}", PATH_WRITE},	{"/usr", PATH_EXECUTE},	     {"/lib", PATH_EXECUTE},
+    {"/lib64", PATH_EXECUTE},	{"/bin", PATH_EXECUTE},	     {"/etc/ld.so.cache", PATH_READ},
+    {"/etc/passwd", PATH_READ}, {"/etc/group", PATH_READ},   {"/etc/nsswitch.conf", PATH_READ},
+    {"/dev/null", PATH_WRITE},	{"/dev/urandom", PATH_READ}, {NULL, PATH_READ}};
 static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 						  {"{common}", PATH_READ},
 						  {"{alternates}", PATH_READ},
@@ -100,6 +106,7 @@ static const char *const no_children[] = {NULL};
 static const char *const jail_only[] = {"agent-jail", NULL};
 static const char *const publish_children[] = {
     "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
+static const char *const verify_children[] = {"ssh-keygen", NULL};
 static const char *const untrusted[] = {"the untrusted command", NULL};
 
 /* ---- the table ---- */
@@ -277,6 +284,22 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		       .data_bytes_mib = 4096,
 		       .file_bytes_mib = 4096,
 		       .nofile = 1024},
+    [STAGE_VERIFY] = {.name = "agent-verify",
+		      .program = "agent-verify",
+		      .mode = NULL,
+		      .does = "checks a commit's signature and attestation against the objects",
+		      .net = NET_NONE,
+		      .filter = FILTER_LAUNCHER,
+		      .reads_any_owner = true,
+		      .needs_user = true,
+		      .fds = fds_base,
+		      .paths = paths_verify,
+		      .env = env_publish,
+		      .children = verify_children,
+		      .wall_s = 120,
+		      .data_bytes_mib = 4096,
+		      .file_bytes_mib = 64,
+		      .nofile = 256},
 };
 
 const struct stage_row *stage_row(enum stage_id id)

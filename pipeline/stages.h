@@ -22,6 +22,7 @@ enum stage_id {
 	STAGE_TEST,
 	STAGE_JAIL,
 	STAGE_PUBLISH,
+	STAGE_VERIFY,
 	STAGE_COUNT,
 };
 

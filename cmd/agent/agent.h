@@ -54,7 +54,7 @@ struct options {
 	char **argv;	       /* behind "--"; borrowed; NULL when none */
 	const char *directory; /* -C */
 	const char *message;   /* -m */
-	const char *branch, *base, *tree, *run, *round, *days;
+	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers;
 	bool json, dry_run, verify, no_status, dirty, input, help, for_config;
 };
 
@@ -72,6 +72,8 @@ int cmd_publish(struct options *options, struct error *err);
 int cmd_show(struct options *options, struct error *err);
 int cmd_jail(struct options *options, struct error *err);
 int cmd_audit(struct options *options, struct error *err);
+int cmd_verify(struct options *options, struct error *err);
+int cmd_replay(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 

@@ -103,6 +103,19 @@ static const struct option_spec audit_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec verify_options[] = {
+    {"--allowed-signers", "FILE", NULL,
+     "who may sign (ssh-keygen(1), ALLOWED SIGNERS; default: verify.allowedSigners)"},
+    {"--json", NULL, NULL, "print the checks and the statement as JSON"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
+static const struct option_spec replay_options[] = {
+    {"--json", NULL, NULL, "print events as JSON Lines on standard output too"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {NULL}};
+
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
     {"--verify", NULL, NULL, "read the base layers, remove those that are damaged"},
@@ -123,6 +136,10 @@ static const struct command commands[] = {
      cmd_jail, true, true},
     {"audit", "[options] [RUN]", "list all that crossed the boundaries of a run", audit_options,
      cmd_audit, false},
+    {"verify", "[options] [COMMIT]", "check a commit's signature and attestation",
+     verify_options, cmd_verify, false},
+    {"replay", "[options] [RUN]", "play a run's conversation again and compare the trees",
+     replay_options, cmd_replay, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help,
      false},

@@ -16,10 +16,15 @@ static const char **text_field(struct options *options, const char *name)
 	const struct {
 		const char *name;
 		const char **field;
-	} fields[] = {{"-m", &options->message},      {"-C", &options->directory},
-		      {"--branch", &options->branch}, {"--base", &options->base},
-		      {"--tree", &options->tree},     {"--run", &options->run},
-		      {"--round", &options->round},   {"--days", &options->days}};
+	} fields[] = {{"-m", &options->message},
+		      {"-C", &options->directory},
+		      {"--branch", &options->branch},
+		      {"--base", &options->base},
+		      {"--tree", &options->tree},
+		      {"--run", &options->run},
+		      {"--round", &options->round},
+		      {"--days", &options->days},
+		      {"--allowed-signers", &options->allowed_signers}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

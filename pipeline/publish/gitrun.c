@@ -17,7 +17,7 @@
 
 void gitrun_init(struct gitrun *run)
 {
-	*run = (struct gitrun){.stdin_fd = -1, .log_fd = -1};
+	*run = (struct gitrun){.row = STAGE_PUBLISH, .stdin_fd = -1, .log_fd = -1};
 	strbuf_init(&run->out, GITRUN_OUT_MAX);
 	strbuf_init(&run->errs, GITRUN_ERR_MAX);
 }
@@ -77,8 +77,8 @@ static int start(struct gitrun *run, struct running *running, struct error *err)
 	int errs_read AUTO_FD = errs[0], errs_write AUTO_FD = errs[1];
 	const int stdio[3] = {run->stdin_fd >= 0 ? run->stdin_fd : null, out_write, errs_write};
 
-	kind = spawn_listed(STAGE_PUBLISH, run->argv, run->env, stdio, run->keep,
-			    &running->child, err);
+	kind =
+	    spawn_listed(run->row, run->argv, run->env, stdio, run->keep, &running->child, err);
 	if (kind)
 		return kind;
 	running->out = fd_steal(&out_read);

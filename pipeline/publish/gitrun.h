@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "pipeline/base/strbuf.h"
+#include "pipeline/stages.h"
 
 struct error;
 struct pump;
@@ -19,6 +20,7 @@ struct relay;
 
 struct gitrun {
 	/* given */
+	enum stage_id row;	 /* whose child: STAGE_PUBLISH when not said otherwise */
 	const char *const *argv; /* borrowed; argv[0] is in the row's list of children */
 	const char *const *env;	 /* borrowed */
 	int stdin_fd;		 /* borrowed; -1: /dev/null */

@@ -44,6 +44,7 @@ static void status(const char *text, size_t size)
 	static const char line[] = "\t" OID ":" REF "\t";
 	struct push_status found;
 
+	porcelain_parse(text, size, OID, REF, OID ":refs/agent/attest/" OID, &found);
 	porcelain_parse(text, size, OID, REF, NULL, &found);
 	no_controls(found.summary);
 	if ((found.outcome == PUSH_NEW || found.outcome == PUSH_UPDATED ||

@@ -18,7 +18,9 @@ from tap import Tap  # noqa: E402
 # What may hold which secret. The supervisor passes secrets on as descriptors (law L2); it must not have them in memory.
 ROW = {"model key": {"agent-model"},
        "push token": {"agent-publish", "git", "git-remote-http", "git-remote-https", "git-send-pack"},
-       "SSH key": {"agent-publish", "ssh-agent", "ssh-add"}}
+       "SSH key": {"agent-publish", "ssh-agent", "ssh-add"},
+       "signing key": {"agent-publish", "ssh-agent", "ssh-add"}}
+FILES = ("SSH key", "signing key")
 
 
 def forbidden(found):
@@ -26,11 +28,11 @@ def forbidden(found):
     for name, program, where in sorted(found):
         if program == "agent" and where.startswith("descriptor memfd"):
             continue
-        if name == "SSH key" and program == "agent" and where.startswith("descriptor "):
+        if name in FILES and program == "agent" and where.startswith("descriptor "):
             continue  # file: is opened, not read
         if program in ROW[name] and where.split(" (")[0] in ("memory", "descriptor memfd"):
             continue
-        if name == "SSH key" and program in ROW[name] and where.startswith("descriptor "):
+        if name in FILES and program in ROW[name] and where.startswith("descriptor "):
             continue
         wrong.append((name, program, where))
     return wrong
@@ -141,16 +143,21 @@ with Tap() as t, Place() as place:
         private = "".join(f.read().splitlines()[2:-2])[:80]
     with open(identity + ".pub") as f:
         public = f.read()
+    signing = place.path("signing")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", signing], check=True, stdin=subprocess.DEVNULL)
+    with open(signing) as f:
+        signs = "".join(f.read().splitlines()[2:-2])[:80]
+    values = {"SSH key": private, "signing key": signs}
     with gitservers.SshServer(place.path("sshd"), authorized=public) as server:
         repo = place.repository({"a.txt": "one\ntwo\n"}, name="ssh", test="sh -c 'sleep 0.5; grep zwei a.txt'")
         place.write("ssh.git/hooks/pre-receive", "#!/bin/sh\nsleep 1\n", 0o755)
         place.git("remote", "set-url", "origin", f"ssh://{server.user}@localhost:{server.port}{repo}.git", cwd=repo)
         place.write("known_hosts", server.known_hosts())
         recording = place.recording(rounds)
-        watched("SSH", {"SSH key": private}, repo,
-                ["--model", recording, "-c", "publish.sshKey=file:" + identity,
+        watched("SSH", values, repo,
+                ["--model", recording, "-c", "publish.sshKey=file:" + identity, "-c", "publish.signingKey=file:" + signing,
                  "-c", "publish.knownHosts=" + place.path("known_hosts")], {},
                 ["agent", "agent-apply", "agent-dial", "agent-model", "agent-test", "agent-jail", "agent-publish", "git", "ssh"],
                 [])
-        t.equal(len(place.branches(repo)), 1, "SSH: the branch was pushed")
-        t.equal(in_files(place.state, {"SSH key": private}), [], "SSH: no byte of what the run left has the key in it")
+        t.equal(len(place.branches(repo)), 2, "SSH: the branch was pushed, and its attestation")
+        t.equal(in_files(place.state, values), [], "SSH: no byte of what the run left has a key in it")

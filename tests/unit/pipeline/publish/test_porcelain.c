@@ -73,6 +73,45 @@ static void porcelain_each_status_is_told_apart(void **state)
 	}
 }
 
+/* With a second ref in the same push: both or none. */
+static void porcelain_takes_two_refs_together(void **state)
+{
+#define OTHER OID ":refs/agent/attest/x"
+	static const struct {
+		const char *text;
+		enum push_outcome outcome;
+	} cases[] = {
+	    {TO "*\t" SPEC "\t[new branch]\n*\t" OTHER "\t[new reference]\nDone\n", PUSH_NEW},
+	    {TO "*\t" OTHER "\t[new reference]\n*\t" SPEC "\t[new branch]\nDone\n", PUSH_NEW},
+	    {TO "=\t" SPEC "\t[up to date]\n=\t" OTHER "\t[up to date]\nDone\n", PUSH_ALREADY},
+	    {TO "*\t" SPEC "\t[new branch]\nDone\n", PUSH_NO_LINE},
+	    {TO "*\t" OTHER "\t[new reference]\nDone\n", PUSH_NO_LINE},
+	    {TO "*\t" SPEC "\t[new branch]\n!\t" OTHER "\t[remote rejected] (hook declined)\n",
+	     PUSH_NO_LINE},
+	    {TO "!\t" SPEC "\t[remote rejected] (atomic push failure)\n!\t" OTHER
+		"\t[remote rejected] (hook declined)\n",
+	     PUSH_DECLINED},
+	    {TO "!\t" SPEC "\t[rejected] (stale info)\n!\t" OTHER
+		"\t[rejected] (atomic push failed)\n",
+	     PUSH_STALE},
+	    {TO "!\t" SPEC "\t[rejected] (atomic push failed)\n!\t" OTHER
+		"\t[rejected] (stale info)\n",
+	     PUSH_REJECTED},
+	    {TO "*\t" SPEC "\t[new branch]\n*\t" OTHER "\t[new reference]\n*\t" OTHER
+		"\t[new reference]\n",
+	     PUSH_NO_LINE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct push_status status;
+
+		porcelain_parse(cases[i].text, strlen(cases[i].text), OID, REF, OTHER, &status);
+		if (status.outcome != cases[i].outcome)
+			fail_msg("%d for: %s", (int)status.outcome, cases[i].text);
+	}
+}
+
 static void porcelain_summary_is_escaped(void **state)
 {
 	struct push_status status;
@@ -187,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(porcelain_each_status_is_told_apart),
+	    cmocka_unit_test(porcelain_takes_two_refs_together),
 	    cmocka_unit_test(porcelain_summary_is_escaped),
 	    cmocka_unit_test(ls_remote_takes_only_the_very_name),
 	    cmocka_unit_test(ls_remote_malformed_is_refused),

@@ -1,0 +1,19 @@
+/*
+ * The canonical patch from one tree to another, from the objects alone: for a commit that was
+ * made here the very bytes that gitops/diff.h gave, so that a recorded digest of them can be
+ * checked anywhere. The path policy is applied on the way.
+ */
+#ifndef GITOPS_REDERIVE_H
+#define GITOPS_REDERIVE_H
+
+#include "gitops/repo.h"
+
+struct error;
+struct strbuf;
+
+/* Appended to patch. 0; ERROR_NO when a path or kind of file is one that no change of ours may
+ * have; ERROR_FAILED when objects are missing. */
+int rederive_patch(struct gitops_repo *repo, const char *base_tree, const char *tree,
+		   struct strbuf *patch, struct error *err);
+
+#endif

@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+# deadline: 240
+"""Signed commits and their attestations: what git and agent verify say of them, of forged ones, and what happens when a key
+cannot sign. And the recorded conversation, played again."""
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from e2e import Place, edit, submit, write  # noqa: E402
+from tap import Tap  # noqa: E402
+
+ATTEST = "refs/agent/attest/"
+
+
+def keygen(place, name, *options):
+    path = place.path(name)
+    subprocess.run(["ssh-keygen", "-q", *options, "-C", name, "-f", path], check=True)
+    return path
+
+
+def public(path):
+    return open(path + ".pub").read().strip()
+
+
+def pae(payload):
+    kind = b"application/vnd.in-toto+json"
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def sign(key, namespace, data):
+    """The armour."""
+    return subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", key], input=data, check=True,
+                          stdout=subprocess.PIPE).stdout.decode()
+
+
+def blob_of(armour):
+    return "".join(line for line in armour.splitlines() if not line.startswith("-----"))
+
+
+class Clone:
+    """A clone in which anything may be forged."""
+
+    def __init__(self, place, bare, name):
+        self.place, self.dir = place, place.path(name)
+        place.git("clone", "-q", bare, self.dir)
+        place.git("fetch", "-q", "origin", f"{ATTEST}*:{ATTEST}*", cwd=self.dir)
+
+    def git(self, *args, data=None):
+        done = subprocess.run(["git", *args], cwd=self.dir, input=data, check=True, stdout=subprocess.PIPE,
+                              env={**self.place.env, "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org",
+                                   "GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x@example.org"})
+        return done.stdout.decode().strip()
+
+    def envelope(self, commit):
+        return json.loads(self.git("show", f"{ATTEST}{commit}:attestation.json"))
+
+    def attest(self, commit, envelope):
+        text = envelope if isinstance(envelope, bytes) else json.dumps(envelope).encode()
+        blob = self.git("hash-object", "-w", "--stdin", data=text)
+        tree = self.git("mktree", data=f"100644 blob {blob}\tattestation.json\n".encode())
+        self.git("update-ref", ATTEST + commit, self.git("commit-tree", "-m", "x", tree))
+
+    def verify(self, commit, *options):
+        result = self.place.agent("verify", commit, "--json", *options, cwd=self.dir)
+        checks = {}
+        if result.out.startswith("{"):
+            checks = {check["name"]: check["state"] for check in json.loads(result.out)["checks"]}
+        return result, checks
+
+
+with Tap() as t, Place() as place:
+    repo = place.repository({"a.txt": "one\n", "b/c.bin": "x\n"}, test="true")
+    bare = repo + ".git"
+    keys = {"ed25519": keygen(place, "ed25519", "-t", "ed25519", "-N", ""), "rsa": keygen(place, "rsa", "-t", "rsa", "-N", ""),
+            "ecdsa": keygen(place, "ecdsa", "-t", "ecdsa", "-N", ""), "pem": keygen(place, "pem", "-t", "rsa", "-m", "PEM", "-N", "")}
+    stranger = keygen(place, "stranger", "-t", "ed25519", "-N", "")
+    allowed = place.write(place.path("allowed"), "".join(
+        f'agent@localhost namespaces="git,agent-attest" {public(key)}\n' for key in keys.values()))
+    signed = ["--allowed-signers", allowed]
+    model = place.recording([[edit("a.txt", "one", "two"), write("new.sh", "#!/bin/sh\n"), submit("Two")]])
+
+    # ---- each kind of key: git and agent verify agree ----
+    commits = {}
+    for name, key in keys.items():
+        result = place.agent("run", "-m", f"two {name}", "--model", model, "-c", f"publish.signingKey=file:{key}", cwd=repo)
+        t.equal(result.status, 0, f"{name}: a run with a signing key publishes", result.text)
+        receipt = place.artefact("publish/receipt.json")
+        commits[name] = receipt["commit"]
+        print_of = subprocess.run(["ssh-keygen", "-lf", key + ".pub"], stdout=subprocess.PIPE, check=True).stdout.decode().split()[1]
+        t.equal(receipt.get("signed_by"), print_of, f"{name}: the receipt names the key")
+        t.equal(place.git("rev-parse", ATTEST + commits[name], cwd=bare) != "", True, f"{name}: its attestation is pushed with it")
+    clone = Clone(place, bare, "clone")
+    for name, commit in commits.items():
+        shown = subprocess.run(["git", "-c", f"gpg.ssh.allowedSignersFile={allowed}", "verify-commit", commit], cwd=clone.dir,
+                               capture_output=True, env=place.env, check=False)
+        t.equal(shown.returncode, 0, f"{name}: git verifies the commit", shown.stderr.decode())
+        result, checks = clone.verify(commit, *signed)
+        t.equal((result.status, set(checks.values()), len(checks)), (0, {"holds"}, 7), f"{name}: everything holds in any clone",
+                result.text)
+    commit, other = commits["ed25519"], commits["rsa"]
+    result = place.agent("verify", "origin/agent/two-ed25519", *signed, cwd=clone.dir)
+    t.equal(result.status, 0, "a branch names the commit too", result.text)
+    t.contains(result.out, "says     test command           true", "what only the signer says is told as that")
+    statement = json.loads(base64.b64decode(clone.envelope(commit)["payload"]))
+    t.equal((statement["_type"], statement["predicateType"], statement["predicate"]["result"]),
+            ("https://in-toto.io/Statement/v1", "https://in-toto.io/attestation/test-result/v0.1", "PASSED"),
+            "the statement is in-toto's, about a test result")
+    t.equal([entry["digest"] for entry in statement["subject"]],
+            [{"gitCommit": commit}, {"gitTree": place.git("rev-parse", commit + "^{tree}", cwd=bare)}],
+            "about the commit and its tree")
+    patch = open(os.path.join(place.run_dir(), "round-1/patch.diff"), "rb").read()
+    t.equal(json.loads(base64.b64decode(clone.envelope(commits["pem"])["payload"]))["predicate"]["agent"]["patch"]["sha256"],
+            hashlib.sha256(patch).hexdigest(), "with the patch's digest")
+
+    # ---- who signed is unknown, or somebody else ----
+    result, checks = clone.verify(commit)
+    t.equal((result.status, checks["commit signature"], checks["patch"]), (1, "unknown", "holds"),
+            "without allowed signers the rest is checked and 1 is the end", result.text)
+    nobody = place.write(place.path("nobody"), f'agent@localhost {public(stranger)}\n')
+    result, checks = clone.verify(commit, "--allowed-signers", nobody)
+    t.equal((result.status, checks["commit signature"]), (1, "fails"), "a key that is not allowed fails", result.text)
+    only_git = place.write(place.path("only-git"), f'agent@localhost namespaces="git" {public(keys["ed25519"])}\n')
+    result, checks = clone.verify(commit, "--allowed-signers", only_git)
+    t.equal((checks["commit signature"], checks["attestation signature"]), ("holds", "fails"),
+            "a key counts only in the namespaces that it is allowed in", result.text)
+    late = place.write(place.path("late"), f'agent@localhost valid-after="20990101" {public(keys["ed25519"])}\n')
+    result, checks = clone.verify(commit, "--allowed-signers", late)
+    t.equal(checks["commit signature"], "fails", "and only at the time that it is allowed for", result.text)
+
+    # ---- forgeries ----
+    forged = Clone(place, bare, "forged")
+    good = forged.envelope(commit)
+    payload = base64.b64decode(good["payload"])
+
+    def with_statement(change, key=None):
+        altered = json.loads(payload)
+        change(altered)
+        text = json.dumps(altered).encode()
+        envelope = {**good, "payload": base64.b64encode(text).decode()}
+        if key:
+            envelope["signatures"] = [{"keyid": "", "sig": blob_of(sign(key, "agent-attest", pae(text)))}]
+        return envelope
+
+    def failed(what, envelope, check, commit=commit, state="fails"):
+        forged.attest(commit, envelope)
+        result, checks = forged.verify(commit, *signed)
+        t.equal((result.status, checks.get(check)), (1, state), f"forged: {what}", result.text)
+
+    failed("a statement changed after it was signed", with_statement(lambda s: s["predicate"].update(result="PASSED ")),
+           "attestation signature")
+    failed("another commit's attestation", forged.envelope(other), "subject")
+    failed("signed by somebody else", with_statement(lambda s: None, stranger), "attestation signature")
+    failed("by somebody else: not the commit's key", with_statement(lambda s: None, stranger), "one key")
+    key = keys["ed25519"]
+    failed("a failed test", with_statement(lambda s: s["predicate"].update(result="FAILED"), key), "result")
+    failed("another patch", with_statement(lambda s: s["predicate"]["agent"].update(patch={"sha256": "0" * 64}), key), "patch")
+    failed("another base", with_statement(lambda s: s["predicate"]["agent"].update(base_commit="0" * 40), key), "base")
+    failed("another kind of predicate", with_statement(lambda s: s.update(predicateType="https://example.org/x"), key), "subject")
+    failed("no subject", with_statement(lambda s: s.update(subject=[]), key), "subject")
+    failed("a subject of another type", with_statement(lambda s: s.update(subject={"gitCommit": commit}), key), "subject")
+    failed("a signature in git's namespace", {**good, "signatures": [
+        {"keyid": "", "sig": blob_of(sign(key, "git", pae(payload)))}]}, "attestation signature")
+    failed("two signatures", {**good, "signatures": good["signatures"] * 2}, "attestation")
+    failed("no signature", {**good, "signatures": []}, "attestation")
+    failed("no base64", {**good, "payload": "!"}, "attestation")
+    failed("another payload type", {**good, "payloadType": "text/plain"}, "attestation")
+    failed("no JSON", b"\xff\x00{", "attestation")
+    failed("an empty file", b"", "attestation")
+    failed("a deep one", b"[" * 100000, "attestation")
+    forged.attest(commit, good)
+    result, checks = forged.verify(commit, *signed)
+    t.equal(result.status, 0, "the genuine one holds again", result.text)
+    forged.git("update-ref", "-d", ATTEST + commit)
+    result, checks = forged.verify(commit, *signed)
+    t.equal((result.status, checks), (1, {"commit signature": "holds", "attestation": "fails"}), "none at all is told", result.text)
+    t.contains(place.agent("verify", commit, *signed, cwd=forged.dir).out, "git fetch REMOTE", "with how to get them")
+
+    def recommit(change):
+        """The commit with its raw bytes changed."""
+        raw = subprocess.run(["git", "cat-file", "commit", commit], cwd=forged.dir, stdout=subprocess.PIPE, check=True).stdout
+        return forged.git("hash-object", "-t", "commit", "-w", "--stdin", data=change(raw))
+
+    for what, change in {
+            "its message": lambda raw: raw.replace(b"\n\nTwo", b"\n\nToo"),
+            "its author": lambda raw: raw.replace(b"author agent", b"author somebody"),
+            "its tree": lambda raw: raw.replace(raw[5:45], b"4b825dc642cb6eb9a060e54bf8d69288fbee4904", 1)}.items():
+        altered = recommit(change)
+        result, checks = forged.verify(altered, *signed)
+        t.equal((result.status, checks["commit signature"]), (1, "fails"), f"a commit changed after it was signed: {what}", result.text)
+    twice = recommit(lambda raw: raw.replace(b"gpgsig ", b"gpgsig x\ngpgsig ", 1))
+    result, checks = forged.verify(twice, *signed)
+    t.equal((result.status, checks["commit signature"]), (1, "fails"), "two signatures on a commit", result.text)
+    result, checks = forged.verify("HEAD", *signed)
+    t.equal((result.status, checks["commit signature"]), (1, "fails"), "a commit that is not signed", result.text)
+    result = place.agent("verify", "nothing", *signed, cwd=forged.dir)
+    t.equal(result.status, 2, "a commit that is not there is a usage error", result.text)
+    result = place.agent("verify", commit, "--allowed-signers", "/nonexistent", cwd=forged.dir)
+    t.equal(result.status, 2, "so is a file of signers that is not there", result.text)
+
+    # ---- keys that cannot sign: nothing is pushed, the run is saved ----
+    locked = keygen(place, "locked", "-t", "ed25519", "-N", "secret")
+    before = place.git("for-each-ref", cwd=bare)
+    for what, source, words in (("with a passphrase", f"file:{locked}", "passphrase"),
+                                ("a public key", f"file:{locked}.pub", "public SSH key"),
+                                ("no key", f"file:{place.write(place.path('junk'), 'junk', 0o600)}", "not an SSH private key")):
+        os.chmod(source[5:], 0o600)
+        result = place.agent("run", "-m", f"cannot {what}", "--model", model, "-c", f"publish.signingKey={source}", cwd=repo)
+        t.ok(result.status in (2, 4), f"a signing key {what} ends the run", result.text)
+        t.contains(result.err, words, "and says why")
+        t.equal(place.git("for-each-ref", cwd=bare), before, "nothing is pushed")
+    number = place.runs()[-1]
+    result = place.agent("resume", number, "-c", f"publish.signingKey=file:{keys['ecdsa']}", cwd=repo)
+    t.equal(result.status, 0, "with a good key the run goes on", result.text)
+    result = place.agent("run", "-m", "none", "--model", model, "-c", "publish.signingKey=env:NO_SUCH_KEY", cwd=repo)
+    t.equal(result.status, 2, "a source that is not there is told before the model is asked", result.text)
+    t.ok(not os.path.exists(os.path.join(place.run_dir(), "round-1")), "it was not asked")
+
+    # ---- both or none ----
+    place.hook(repo, "update", '#!/bin/sh\ncase $1 in refs/agent/*) echo "No attestations here."; exit 1;; esac\n')
+    before = place.git("for-each-ref", cwd=bare)
+    result = place.agent("run", "-m", "both", "--model", model, "-c", f"publish.signingKey=file:{keys['ed25519']}", cwd=repo)
+    t.equal(result.status, 1, "a server that refuses the attestation refuses both", result.text)
+    t.contains(result.err, "No attestations here.", "its words are shown")
+    t.equal(place.git("for-each-ref", cwd=bare), before, "neither is there")
+    number = place.runs()[-1]
+    result = place.agent("resume", number, "-c", "publish.attest=no", cwd=repo)
+    t.equal(result.status, 0, "publish.attest = no pushes the signed commit alone", result.text)
+    t.contains(place.git("cat-file", "commit", "agent/both", cwd=bare), "gpgsig -----BEGIN SSH SIGNATURE-----", "it is signed")
+    os.unlink(f"{repo}.git/hooks/update")
+
+    # ---- the conversation again ----
+    rounds = place.recording([[write("check", "red\n"), submit("First")], [write("check", "green\n"), submit("Second")]], name="rounds")
+    result = place.agent("run", "-m", "Two rounds", "--model", rounds, "--test", "grep -q green check", "--dry-run", cwd=repo)
+    t.equal(result.status, 0, "a run of two rounds", result.text)
+    number = place.runs()[-1]
+    before = place.runs()
+    result = place.agent("replay", number)
+    trees = [place.artefact(f"round-{i}/tree.json", number)["tree"] for i in (1, 2)]
+    t.equal((result.status, result.out.split("\n")[:2]), (0, [f"round {i}  same tree {tree}" for i, tree in enumerate(trees, 1)]),
+            "agent replay makes the same trees", result.text)
+    t.equal((place.runs(), os.listdir(os.path.join(place.state, "tmp"))), (before, []), "and leaves nothing behind")
+    path = os.path.join(place.run_dir(number), "round-2/conversation.jsonl")
+    text = open(path).read()
+    os.chmod(path, 0o600)
+    with open(path, "w") as f:
+        f.write(text.replace("green\\\\n", "yellow\\\\n").replace("green\\n", "yellow\\n"))
+    result = place.agent("replay", number)
+    t.equal(result.status, 1, "another conversation makes another tree, and 1 says so", result.text)
