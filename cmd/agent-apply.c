@@ -3,7 +3,7 @@
  *	agent-apply - what is done to and with a repository's objects
  *
  * SYNOPSIS
- *	agent-apply base | status | edit, started by agent(1) alone
+ *	agent-apply base | status | edit | try, started by agent(1) alone
  *
  *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"}
  *		-> FD_OUT base.json (gitops/base.h)
@@ -35,11 +35,13 @@
 #include "gitops/diff.h"
 #include "gitops/edit.h"
 #include "gitops/edit_json.h"
+#include "gitops/edit_text.h"
 #include "gitops/message.h"
 #include "gitops/policy.h"
 #include "gitops/repo.h"
 #include "gitops/status.h"
 #include "gitops/tree.h"
+#include "gitops/trial.h"
 #include "gitops/view.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
@@ -305,6 +307,28 @@ static int run_edit(struct stage *stage, struct error *err)
 	return rc;
 }
 
+/* ---- try ---- */
+
+static int run_try(struct stage *stage, struct error *err)
+{
+	AUTO_STRBUF struct strbuf text = STRBUF_NONE, patch = STRBUF_NONE;
+	AUTO_JSON struct json *out = NULL;
+	int rc;
+
+	strbuf_init(&text, EDIT_TEXT_MAX);
+	strbuf_init(&patch, PATCH_BYTES_MAX);
+	if (fd_pread_all(FD_CHANGES, &text) < 0) {
+		if (errno == EFBIG)
+			return error_set(err, ERROR_USAGE, "the text has more than %u bytes",
+					 EDIT_TEXT_MAX);
+		return error_errno(err, ERROR_FAILED, errno, "the text cannot be read");
+	}
+	rc = trial_run(stage->job, text.data, text.len, &patch, &out, err);
+	if (rc == 0)
+		rc = write_out(FD_PATCH, patch.data, patch.len, "patch.diff", err);
+	return rc < 0 ? rc : write_json(FD_OUT, out, "trial.json", err);
+}
+
 /* ---- main ---- */
 
 static int run(struct stage *stage, struct error *err)
@@ -316,6 +340,8 @@ static int run(struct stage *stage, struct error *err)
 		return run_status(stage, err);
 	case STAGE_EDIT:
 		return run_edit(stage, err);
+	case STAGE_TRY:
+		return run_try(stage, err);
 	case STAGE_DIAL:
 	case STAGE_FETCH:
 	case STAGE_LAYER:

@@ -308,8 +308,12 @@ static int change_file(struct edit_job *job)
 		return rc;
 	if (renames)
 		text_escape(to, sizeof(to), edit->to, strlen(edit->to));
-	return edit_decide(job, EDIT_OK, "%s '%s'%s%s%s%s", edit->copy ? "copied" : "edited",
-			   job->path, renames ? ", now '" : "", to, renames ? "'" : "", also);
+	AUTO_FREE char *where = job->result->line
+				    ? mem_printf(" from line %zu on", job->result->line)
+				    : mem_strdup("");
+	return edit_decide(job, EDIT_OK, "%s '%s'%s%s%s%s%s", edit->copy ? "copied" : "edited",
+			   job->path, where, renames ? ", now '" : "", to, renames ? "'" : "",
+			   also);
 }
 
 int edit_do_patch(struct edit_job *job)

@@ -90,6 +90,13 @@ int doc_refuse(const struct doc *doc, enum edit_code code, size_t index, const c
 	return -1;
 }
 
+int doc_refuse_mixed(const struct doc *doc, size_t index)
+{
+	return doc_refuse(doc, EDIT_MALFORMED, index,
+			  "an edit in another format begins here; use one format for all edits "
+			  "of an answer");
+}
+
 void body_add(const struct doc *doc, size_t index, struct strbuf *body)
 {
 	struct line line = doc_content(doc, index);

@@ -181,6 +181,28 @@ static char *find_name(const struct doc *doc, size_t start, size_t floor)
 	return NULL;
 }
 
+/* A named fence without a block in it: a whole file, which would be left out in silence. *next:
+ * the line to go on with. */
+static bool is_whole_file(const struct doc *doc, size_t index, size_t *next)
+{
+	struct fence open, fence;
+
+	*next = index;
+	if (!fence_at(doc, index, &open) || (index && is_block_end(doc, index - 1)))
+		return false; /* none, or the end of the fence around a block */
+	for (size_t i = index + 1; i < doc->lines.len; i++) {
+		if (is_block_start(doc, i))
+			return false;
+		if (fence_at(doc, i, &fence) && fence_closes(&open, &fence)) {
+			struct line above = doc_line(doc, index ? index - 1 : doc->lines.len);
+			AUTO_FREE char *name = name_of_line(above.text, above.len, false);
+			*next = i;
+			return name != NULL;
+		}
+	}
+	return false;
+}
+
 int read_blocks(struct doc *doc)
 {
 	AUTO_FREE char *name = NULL;
@@ -191,8 +213,12 @@ int read_blocks(struct doc *doc)
 		struct edit edit = {.op = EDIT_PATCH, .search = true};
 		struct edit_hunk hunk = {.line = -1};
 		struct strbuf body;
-		if (!is_block_start(doc, at))
+		if (!is_block_start(doc, at)) {
+			if (is_envelope_start(doc, at) || is_diff_start(doc, at) ||
+			    is_whole_file(doc, at, &at))
+				return doc_refuse_mixed(doc, at);
 			continue;
+		}
 		if (find_block(doc, &block) < 0)
 			return -1;
 		char *here = find_name(doc, block.start, floor);

@@ -81,6 +81,12 @@ static bool is_signature(const struct doc *doc, size_t index)
 	       index + 4 >= doc->lines.len;
 }
 
+static bool is_other_format(const struct doc *doc, size_t index)
+{
+	return is_envelope_start(doc, index) ||
+	       (is_block_start(doc, index) && !doc_begins(doc, index, "-"));
+}
+
 /* ---- names ---- */
 
 /* Undoes git's quoting of a name: "a\tb\303\251". */
@@ -506,13 +512,17 @@ static int take_hunk(struct diff *diff, bool head)
 	if (numbers)
 		stop = end_by_counts(diff, diff->at, old, now);
 	strbuf_init(&body, STRBUF_MAX);
-	while (stop ? diff->at < stop : !ends_body(diff, diff->at))
+	int rc = 0;
+	while (rc == 0 && (stop ? diff->at < stop : !ends_body(diff, diff->at))) {
+		if (!stop && is_other_format(diff->doc, diff->at))
+			rc = doc_refuse_mixed(diff->doc, diff->at);
 		body_add(diff->doc, diff->at++, &body);
+	}
 	hunk.len = body.len;
 	hunk.body = strbuf_steal(&body);
 	count_body(diff, &hunk, numbers, old, now);
 	edit_push_hunk(&diff->section.edit, &hunk);
-	return 0;
+	return rc;
 }
 
 /* ---- the walk ---- */
@@ -566,6 +576,8 @@ static int take_line(struct diff *diff)
 	const struct doc *doc = diff->doc;
 	struct fence fence;
 
+	if (is_other_format(doc, diff->at))
+		return doc_refuse_mixed(doc, diff->at);
 	if (fence_at(doc, diff->at, &fence)) {
 		take_fence(diff, &fence);
 	} else if (begins_name(doc, diff->at, "diff --git ")) {

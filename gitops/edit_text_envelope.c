@@ -236,6 +236,8 @@ int read_envelope(struct doc *doc)
 			open = any = true;
 			if (read_file(doc, &at) < 0)
 				return -1;
+		} else if (is_block_start(doc, at) || is_diff_start(doc, at)) {
+			return doc_refuse_mixed(doc, at);
 		} else {
 			at++;
 		}

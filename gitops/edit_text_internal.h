@@ -28,6 +28,10 @@ char *doc_rest(const struct doc *doc, size_t index, size_t skip);
 int doc_refuse(const struct doc *doc, enum edit_code code, size_t index, const char *format,
 	       ...) __attribute__((format(printf, 4, 5)));
 
+/* An edit in another format than the one that is read would be left out in silence: refuses the
+ * text. Returns -1. */
+int doc_refuse_mixed(const struct doc *doc, size_t index);
+
 /* A Markdown fence. */
 struct fence {
 	char mark; /* '`' or '~'; 0: none */

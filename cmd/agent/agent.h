@@ -54,8 +54,8 @@ struct options {
 	char **argv;	       /* behind "--"; borrowed; NULL when none */
 	const char *directory; /* -C */
 	const char *message;   /* -m */
-	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers;
-	bool json, dry_run, verify, no_status, dirty, input, help, for_config;
+	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format;
+	bool json, dry_run, verify, no_status, dirty, input, help, for_config, write;
 };
 
 /* Options are everywhere before "--". 0 or ERROR_USAGE. */
@@ -74,6 +74,7 @@ int cmd_jail(struct options *options, struct error *err);
 int cmd_audit(struct options *options, struct error *err);
 int cmd_verify(struct options *options, struct error *err);
 int cmd_replay(struct options *options, struct error *err);
+int cmd_edit(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
@@ -156,6 +157,19 @@ int step_edit(struct run *run, int round, struct error *err);
 /* Sets *green. A red test is no error. */
 int step_test(struct run *run, int round, bool *green, struct error *err);
 int step_publish(struct run *run, int round, struct error *err);
+
+/* Protected paths and the like, as gitops/policy.h reads them. New. */
+struct json *edit_policy(const struct config *config);
+
+/* ---- what agent edit --write writes (edit_write.c) ---- */
+
+/* files: of trial.json (gitops/trial.h). 0, or ERROR_FAILED; a file that changed meanwhile is
+ * one reason, and nothing is written then. */
+int edit_write_dir(const char *path, const struct json *files, struct error *err);
+/* Brings the objects and the index of the row's directory into the repository. lock: the open
+ * index.lock, which becomes the index. 0 or ERROR_FAILED. */
+int edit_write_index(const char *git_dir, const char *common_dir, const char *objects, int lock,
+		     struct error *err);
 
 /* Starts agent-dial for one host:port. *net_fd: the stage's end of its socket, owned by the
  * caller (also on failure, -1 when there is none). */

@@ -111,6 +111,17 @@ static const struct option_spec verify_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec edit_options[] = {
+    {"--tree", "REV", NULL, "apply to this commit's files (--write: into the index)"},
+    {"--dir", "DIR", NULL, "apply to the files of DIR (default: the working directory)"},
+    {"--format", "NAME", NULL,
+     "auto, udiff, search-replace, apply-patch, whole or tool (default: auto)"},
+    {"--write", NULL, NULL, "write the result when every edit applies"},
+    {"--json", NULL, NULL, "print outcomes with their codes, and the diff, as one JSON object"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
 static const struct option_spec replay_options[] = {
     {"--json", NULL, NULL, "print events as JSON Lines on standard output too"},
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
@@ -140,6 +151,8 @@ static const struct command commands[] = {
      verify_options, cmd_verify, false},
     {"replay", "[options] [RUN]", "play a run's conversation again and compare the trees",
      replay_options, cmd_replay, false},
+    {"edit", "[options] FILE|-", "apply the edits in a model's answer, as a run would",
+     edit_options, cmd_edit, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help,
      false},

@@ -24,6 +24,8 @@ static const char **text_field(struct options *options, const char *name)
 		      {"--run", &options->run},
 		      {"--round", &options->round},
 		      {"--days", &options->days},
+		      {"--dir", &options->dir},
+		      {"--format", &options->format},
 		      {"--allowed-signers", &options->allowed_signers}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
@@ -39,8 +41,8 @@ static bool *flag_field(struct options *options, const char *name)
 		bool *field;
 	} fields[] = {{"--json", &options->json},	    {"--dry-run", &options->dry_run},
 		      {"--no-status", &options->no_status}, {"--dirty", &options->dirty},
-		      {"--verify", &options->verify},	    {"--input", &options->input},
-		      {"--config", &options->for_config}};
+		      {"--verify", &options->verify},	    {"--write", &options->write},
+		      {"--input", &options->input},	    {"--config", &options->for_config}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

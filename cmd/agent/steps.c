@@ -191,8 +191,7 @@ static int run_edit(struct run *run, const char *changes_name, const char *tree_
 	return result ? result : rundir_accept(&run->dir, tree_name, TREE_MAX, false, err);
 }
 
-/* Protected paths and the like, as gitops/policy.h reads them. New. */
-static struct json *edit_policy(const struct config *config)
+struct json *edit_policy(const struct config *config)
 {
 	struct json *policy = js_object_new(), *operators = js_array_new();
 	struct json *repository = js_array_new(), *not_secret = js_array_new();

@@ -29,12 +29,13 @@ ROWS = {
     "agent-egress": "pump",
     "agent-model": "quiet",
     "agent-apply edit": "quiet",
+    "agent-apply try": "quiet",
     "agent-test": "quiet",
     "agent-publish": "launcher",
     "agent-verify": "launcher",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
-WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-test", *LAUNCHERS}
+WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", *LAUNCHERS}
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
 ENV = {"LANG": "C.UTF-8", "TZ": "UTC"}
 SIGSYS = 31
@@ -394,7 +395,7 @@ def read_row_numbers():
     """The order of enum stage_id."""
     names = {"DIAL": "agent-dial", "BASE": "agent-apply base", "STATUS": "agent-apply status",
              "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
-             "EDIT": "agent-apply edit", "TEST": "agent-test", "PUBLISH": "agent-publish",
+             "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
              "VERIFY": "agent-verify"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
