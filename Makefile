@@ -22,7 +22,7 @@ agent-layer_OURS   := gitops pipeline sandbox base
 agent-layer_LIBS   := -ljansson -lgit2
 agent-fetch_OURS   := fetch gitops pipeline sandbox base
 agent-fetch_LIBS   := -ljansson -lgit2
-agent-model_OURS   := model gitops pipeline sandbox base
+agent-model_OURS   := model http gitops pipeline sandbox base
 agent-model_LIBS   := -ljansson -lgit2 -lcurl -lutf8proc
 agent-apply_OURS   := gitops pipeline sandbox base
 agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lm
@@ -67,6 +67,8 @@ ALL_CFLAGS = -std=gnu11 $(CFLAGS) $(HARDEN) $(WARN) $(WERROR) -MMD -MP
 SRC_base     := $(wildcard pipeline/base/*.c)
 SRC_pipeline := $(wildcard pipeline/*.c)
 SRC_model    := $(wildcard pipeline/model/*.c)
+SRC_http     := $(wildcard pipeline/http/*.c)
+SRC_forge    := $(wildcard pipeline/forge/*.c)
 SRC_fetch    := $(wildcard pipeline/fetch/*.c)
 SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
@@ -77,7 +79,7 @@ SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
 		   pipeline/base/fdio.c pipeline/base/jsonw.c
-ARCHIVES := base pipeline model fetch publish gitops patterns sandbox sandbox-spec jail base-static
+ARCHIVES := base pipeline model http forge fetch publish gitops patterns sandbox sandbox-spec jail base-static
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 

@@ -17,10 +17,10 @@
 #include "pipeline/events.h"
 #include "pipeline/model/budget.h"
 #include "pipeline/model/fault.h"
-#include "pipeline/model/http.h"
+#include "pipeline/http/http.h"
 #include "pipeline/model/job.h"
 #include "pipeline/model/provider.h"
-#include "pipeline/model/scrub.h"
+#include "pipeline/http/scrub.h"
 
 #define PROGRESS_MS 2000
 
@@ -172,7 +172,7 @@ static void try_once(struct attempt *attempt, const struct strbuf *body, long lo
 	strbuf_init(&path, STRBUF_MAX);
 	provider_path(caller->provider, caller->job->path, &path);
 	request.path = path.data;
-	http_post(caller->http, &request, &http);
+	http_send(caller->http, &request, &http);
 	provider_stream_end(&attempt->stream);
 	judge(attempt, &http, fault);
 	/* silence behind a request that was read may have been charged as well */

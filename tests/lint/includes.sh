@@ -20,7 +20,7 @@ owner()
 	fi
 }
 owner 'git2(\.h|/)' 'gitops/[^/]*\.c|gitops/[a-z_]*_internal\.h' git2.h
-owner 'curl/' 'pipeline/model/http\.c' curl.h
+owner 'curl/' 'pipeline/http/http\.c' curl.h
 owner 'jansson\.h' 'pipeline/base/json\.c' jansson.h
 owner 'sqlite3\.h' 'pipeline/ledger\.c' sqlite3.h
 owner 'seccomp\.h' 'sandbox/gen_[a-z_]*\.c' seccomp.h

@@ -1,7 +1,7 @@
 /* What http.c refuses before it calls anybody. Transfers: tests/e2e/model-*.py. */
-#include "model_test.h"
+#include "tests/unit/pipeline/model/model_test.h"
 
-#include "pipeline/model/http.h"
+#include "pipeline/http/http.h"
 
 static int open_kind(const char *host, int port, bool tls, struct error *err)
 {
@@ -76,12 +76,12 @@ static void post_without_dial_is_no_connection(void **state)
 	struct http_result result;
 
 	(void)state;
-	http_post(http, &request, &result);
+	http_send(http, &request, &result);
 	assert_int_equal(result.end, HTTP_CONNECT);
 	assert_string_not_equal(result.why, "");
 	http_result_release(&result);
 	request.path = "/v1\r\nX: y";
-	http_post(http, &request, &result);
+	http_send(http, &request, &result);
 	assert_int_equal(result.end, HTTP_LOCAL);
 	http_result_release(&result);
 }

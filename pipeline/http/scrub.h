@@ -6,8 +6,8 @@
  * Keys of fewer than SCRUB_KEY_MIN bytes are left alone: local servers are run with words like
  * "ollama" or "EMPTY" for a key, and replacing those would change the edits of a model.
  */
-#ifndef MODEL_SCRUB_H
-#define MODEL_SCRUB_H
+#ifndef HTTP_SCRUB_H
+#define HTTP_SCRUB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -126,6 +126,36 @@ static void keep_type(struct http_result *result, const char *value, size_t len)
 	result->content_type[used] = '\0';
 }
 
+static bool is_header(const char *name, size_t len, const char *wanted)
+{
+	return strlen(wanted) == len && strncasecmp(name, wanted, len) == 0;
+}
+
+static long long number_of(const char *value, size_t len)
+{
+	long long number = 0;
+	size_t used = 0;
+
+	while (used < len && used < 15 && isdigit((unsigned char)value[used]))
+		number = number * 10 + (value[used++] - '0');
+	return used ? number : -1;
+}
+
+/* What the forges say about how many calls are left (IETF draft-ietf-httpapi-ratelimit-headers and
+ * its older X- forms) and about further pages (RFC 8288). */
+static void keep_rate(struct http_result *result, const char *name, size_t name_len,
+		      const char *value, size_t len)
+{
+	if (is_header(name, name_len, "x-ratelimit-remaining") ||
+	    is_header(name, name_len, "ratelimit-remaining"))
+		result->rate_left = (long)number_of(value, len);
+	else if (is_header(name, name_len, "x-ratelimit-reset") ||
+		 is_header(name, name_len, "ratelimit-reset"))
+		result->rate_reset = number_of(value, len);
+	else if (is_header(name, name_len, "link"))
+		result->more = memmem(value, len, "rel=\"next\"", 10) != NULL;
+}
+
 /* One header line; a status line begins the headers anew (after a 100). */
 static size_t take_header(char *line, size_t size, size_t count, void *arg)
 {
@@ -152,6 +182,9 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg)
 		keep_type(result, value, (size_t)(line + len - value));
 	else if (colon - line == 8 && strncasecmp(line, "location", 8) == 0)
 		keep_location(result, value, (size_t)(line + len - value));
+	else
+		keep_rate(result, line, (size_t)(colon - line), value,
+			  (size_t)(line + len - value));
 	return len;
 }
 
@@ -409,9 +442,16 @@ static CURLcode perform(struct transfer *transfer, struct curl_slist *headers, c
 	} while (0)
 	TRY(CURLOPT_URL, url);
 	TRY(CURLOPT_HTTPHEADER, headers);
-	TRY(CURLOPT_POST, 1L);
-	TRY(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->len);
-	TRY(CURLOPT_POSTFIELDS, request->body);
+	if (request->method && strcmp(request->method, "GET") == 0) {
+		TRY(CURLOPT_HTTPGET, 1L);
+	} else {
+		TRY(CURLOPT_POST, 1L);
+		TRY(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->len);
+		TRY(CURLOPT_POSTFIELDS, request->body);
+	}
+	/* NULL is a method of curl's own again */
+	TRY(CURLOPT_CUSTOMREQUEST,
+	    request->method && strcmp(request->method, "GET") != 0 ? request->method : NULL);
 	TRY(CURLOPT_TIMEOUT_MS, (long)(request->deadline_ms > 0 ? request->deadline_ms : 1));
 	TRY(CURLOPT_HEADERDATA, transfer);
 	TRY(CURLOPT_WRITEDATA, transfer);
@@ -425,7 +465,7 @@ static CURLcode perform(struct transfer *transfer, struct curl_slist *headers, c
 	return code;
 }
 
-void http_post(struct http *http, const struct http_request *request,
+void http_send(struct http *http, const struct http_request *request,
 	       struct http_result *result)
 {
 	struct transfer transfer = {
@@ -438,8 +478,9 @@ void http_post(struct http *http, const struct http_request *request,
 	memset(result, 0, sizeof(*result));
 	memset(&http->dial_error, 0, sizeof(http->dial_error));
 	strbuf_init(&result->error_body, HTTP_ERROR_BODY_MAX);
-	result->retry_after_s = -1;
-	if (!is_plain(request->path, "._~/-") || make_headers(&headers, request) < 0) {
+	result->retry_after_s = result->rate_left = -1;
+	result->rate_reset = -1;
+	if (!is_plain(request->path, "._~/-?=&%+") || make_headers(&headers, request) < 0) {
 		result->end = HTTP_LOCAL;
 		snprintf(result->why, sizeof(result->why), "path or headers cannot be made");
 		return;

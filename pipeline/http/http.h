@@ -1,5 +1,5 @@
 /*
- * HTTP for the model stage: one host, one connection at a time, over sockets that agent-dial
+ * HTTP for the stages that call a server: one host, one connection at a time, over sockets that agent-dial
  * connects. The only file that includes curl/curl.h is http.c.
  *
  * How libcurl gets by without a network (DESIGN section 3): the open-socket callback hands it
@@ -11,8 +11,8 @@
  * No redirects, cookies, netrc, proxies, content codings or other protocols. TLS is verified
  * against the given bundle only, for the name of the host.
  */
-#ifndef MODEL_HTTP_H
-#define MODEL_HTTP_H
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,6 +63,9 @@ struct http_result {
 	char content_type[64];	  /* lower case, without parameters */
 	char location[512];	  /* of a redirect: its host, or "" */
 	long retry_after_s;	  /* -1: none */
+	long rate_left;		  /* X-RateLimit-Remaining, RateLimit-Remaining; -1: none */
+	long long rate_reset;	  /* X-RateLimit-Reset, RateLimit-Reset; -1: none */
+	bool more;		  /* a Link header names a next page */
 	size_t bytes;		  /* of the body */
 	struct strbuf error_body; /* the beginning of a body that is no 2xx */
 	char why[512];		  /* the transport's words, for all but HTTP_DONE */
@@ -74,11 +77,12 @@ typedef int http_begin_fn(void *arg, const struct http_result *result);
 typedef int http_data_fn(void *arg, const char *bytes, size_t len);
 
 struct http_request {
-	const char *path;	    /* absolute, plain: [A-Za-z0-9._~/-] */
+	const char *method; /* NULL: POST; or GET, PATCH */
+	const char *path; /* absolute, plain: [A-Za-z0-9._~/-], and a query of those, % = & + */
 	const char *const *headers; /* NULL-terminated */
 	const char *key_header;	    /* "x-api-key: "; the key is put behind it */
 	const struct secret *key;   /* or NULL */
-	const char *body;
+	const char *body;	    /* not looked at with GET */
 	size_t len;
 	long long deadline_ms; /* from now */
 	http_begin_fn *begin;
@@ -86,8 +90,8 @@ struct http_request {
 	void *arg;
 };
 
-/* POSTs a JSON body and waits. result is filled always (http_result_release). */
-void http_post(struct http *http, const struct http_request *request,
+/* Sends the request, with a JSON body, and waits. result is filled always (http_result_release). */
+void http_send(struct http *http, const struct http_request *request,
 	       struct http_result *result);
 void http_result_release(struct http_result *result);
 #define AUTO_HTTP_RESULT __attribute__((cleanup(http_result_release)))

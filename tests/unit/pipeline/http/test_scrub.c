@@ -1,7 +1,7 @@
 /* The key is replaced wherever it stands. */
-#include "model_test.h"
+#include "tests/unit/pipeline/model/model_test.h"
 
-#include "pipeline/model/scrub.h"
+#include "pipeline/http/scrub.h"
 
 #define KEY "sk-planted-key-0123"
 static const struct scrub scrub = {.key = KEY, .len = sizeof(KEY) - 1};
