@@ -6,7 +6,7 @@
  *	started by agent(1) alone
  *
  *	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"?,"store","scratch"},"tree",
- *		"base_tree","base_layers":[top first],"deps":key|null,"log_bytes":N,"git":bool,"time":seconds of the base}
+ *		"base_tree","base_layers":[top first],"deps":key|null,"log_bytes":N,"idle_ms":N,"git":bool,"time":seconds of the base}
  *	FD_TREE tree.json of that tree (absent when it is the base's)
  *	FD_SPEC, FD_FACTS for agent-jail
  *	FD_STDIN, FD_STDOUT, FD_STDERR for its payload, or none of them
@@ -51,7 +51,7 @@
 #define LOG_BYTES_DEFAULT (1 << 20)
 
 /* Made before power is given up, used after. */
-static struct jail_handle jail = {-1, -1, -1};
+static struct jail_handle jail = {-1, -1, -1, 0};
 
 static bool is_open(int fd)
 {
@@ -280,6 +280,7 @@ static int run_test(const struct stage *stage, struct layout *layout, struct err
 		rc = lay_out(stage, repo, layout, err);
 	if (rc == 0)
 		rc = jail_send_go(&jail, &layout->go, err);
+	jail.idle_ms = js_int(stage->job, "idle_ms", 0);
 	if (rc == 0)
 		rc = jail_collect(&jail, FD_LOG, (size_t)log_bytes, &total, &truncated, err);
 	return rc < 0 ? rc : write_layout(layout, total, truncated != 0, err);

@@ -75,6 +75,10 @@ static const struct config_key keys[] = {
     {"jail.path", CONFIG_LIST, false, NULL, NULL,
      "directory or file outside /usr that the jail may read and run (a toolchain, a "
      "program); its bin goes into PATH"},
+    {"jail.idle", CONFIG_SECONDS, true, NULL, NULL,
+     "a test that prints nothing for so long is ended; default: only test.timeout"},
+    {"jail.cpuTime", CONFIG_SECONDS, true, NULL, NULL,
+     "processor time of each process of a jail; default: no limit"},
     {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
     {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
     {"jail.cpus", CONFIG_SIZE, true, NULL, NULL,

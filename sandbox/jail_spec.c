@@ -188,13 +188,14 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 13
+#define FIELD_COUNT 14
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
 	struct jail_limits *limits = &spec->limits;
 	const struct field all[FIELD_COUNT] = {
 	    {"wall_ms", &limits->wall_ms, NULL, false},
+	    {"idle_ms", &limits->idle_ms, NULL, true},
 	    {"cpu_s", &limits->cpu_s, NULL, true},
 	    {"cpus", &limits->cpus, NULL, true},
 	    {"memory_bytes", &limits->memory_bytes, NULL, false},

@@ -50,6 +50,7 @@ struct jail_mount {
 
 struct jail_limits {
 	uint64_t wall_ms;      /* CLOCK_MONOTONIC deadline; 0 is not allowed */
+	uint64_t idle_ms;      /* no output for so long: the starter says so; 0: none */
 	uint64_t cpu_s;	       /* RLIMIT_CPU a process; 0: none */
 	uint64_t cpus;	       /* cpu cgroup: processors' worth of time; 0: no limit */
 	uint64_t memory_bytes; /* memory cgroup */
@@ -106,6 +107,10 @@ struct jail_go {
 	size_t home_count;
 };
 
+/* A byte behind the go: no output came for limits.idle_ms. It counts only where the spec has that
+ * limit, and only while the command runs. */
+#define JAIL_GO_IDLE 'i'
+
 void jail_go_init(struct jail_go *go);
 void jail_go_release(struct jail_go *go);
 void jail_go_add(struct jail_go *go, const char *layer);
@@ -113,16 +118,18 @@ void jail_go_add_home(struct jail_go *go, const char *layer);
 void jail_go_format(const struct jail_go *go, struct strbuf *out);
 int jail_go_parse(const char *data, size_t len, struct jail_go *go, struct error *err);
 
+#define JAIL_IDLE_TOLD "no output for"
+
 enum jail_outcome {
 	JAIL_EXITED,   /* value: exit status */
 	JAIL_SIGNALED, /* value: signal number */
-	JAIL_TIMEOUT,  /* value: limit in ms */
-	JAIL_OOM,      /* the payload was SIGKILLed and the group's oom count rose */
-	JAIL_LIMIT,    /* another limit ended it (cpu, file size); value: the signal */
-	JAIL_KILLED,   /* SIGSYS: the filter killed it; value: syscall number when known */
-	JAIL_NOT_RUN,  /* command not found or not executable; value: errno (126, 127 for `agent
+	JAIL_TIMEOUT, /* value: limit in ms; detail begins with JAIL_IDLE_TOLD when it is the idle one */
+	JAIL_OOM,     /* the payload was SIGKILLed and the group's oom count rose */
+	JAIL_LIMIT,   /* another limit ended it (cpu, file size); value: the signal */
+	JAIL_KILLED,  /* SIGSYS: the filter killed it; value: syscall number when known */
+	JAIL_NOT_RUN, /* command not found or not executable; value: errno (126, 127 for `agent
 			  jail`) */
-	JAIL_SETUP, /* a set-up step failed: the payload never started; detail names the layer
+	JAIL_SETUP,   /* a set-up step failed: the payload never started; detail names the layer
 		     */
 	JAIL_INTERNAL, /* agent-jail itself failed while the payload ran: never a green or red
 			  test */

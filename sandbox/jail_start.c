@@ -108,6 +108,7 @@ int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_f
 
 	jail->pid = -1;
 	jail->go_fd = jail->output_fd = -1;
+	jail->idle_ms = 0;
 	if (!path)
 		return ERROR_ISOLATION;
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -224,6 +225,23 @@ static int capture_end(struct capture *cap)
 	return fd_write_all(cap->log_fd, cap->tail, cap->tail_len - first);
 }
 
+/* Has agent-jail end it. Again after the same time: while the jail is being set up it does not count. */
+static void say_idle(const struct jail_handle *jail)
+{
+	const char word = JAIL_GO_IDLE;
+
+	send(jail->go_fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int wait_ms(const struct jail_handle *jail, bool gone)
+{
+	if (gone)
+		return DRAIN_MS;
+	if (!jail->idle_ms)
+		return -1;
+	return jail->idle_ms < INT_MAX ? (int)jail->idle_ms : INT_MAX;
+}
+
 /*
  * One wait for output. *gone is set once agent-jail has ended (its end of go_fd is closed: no
  * process of the jail has it). 1 when something can be read or the pipe is at its end, 0 when
@@ -234,10 +252,14 @@ static int wait_output(struct jail_handle *jail, bool *gone)
 	for (;;) {
 		struct pollfd polled[2] = {{jail->output_fd, POLLIN, 0},
 					   {*gone ? -1 : jail->go_fd, 0, 0}};
-		int n = poll(polled, 2, *gone ? DRAIN_MS : -1);
+		int n = poll(polled, 2, wait_ms(jail, *gone));
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0 && !*gone) {
+			say_idle(jail);
+			continue;
+		}
 		if (n <= 0)
 			return n;
 		if (polled[1].revents)

@@ -17,6 +17,8 @@ struct jail_handle {
 	int go_fd;     /* owned: socket to the helper */
 	int output_fd; /* owned: read end of the payload's stdout and stderr, -1 when the caller
 			  gave both */
+	long long idle_ms; /* as in the spec: jail_collect says when no output came for so long;
+			      0 (from jail_start): never */
 };
 
 /*

@@ -136,6 +136,8 @@ static int add_env(const struct config *config, const char *key, struct jail_spe
 void jailplan_limits(const struct config *config, struct jail_limits *limits)
 {
 	limits->wall_ms = (uint64_t)config_number(config, "test.timeout") * 1000;
+	limits->idle_ms = (uint64_t)config_number(config, "jail.idle") * 1000;
+	limits->cpu_s = (uint64_t)config_number(config, "jail.cpuTime");
 	limits->memory_bytes = (uint64_t)config_number(config, "jail.memory");
 	limits->cpus = (uint64_t)config_number(config, "jail.cpus");
 	limits->processes = (uint64_t)config_number(config, "jail.processes");
@@ -390,7 +392,12 @@ void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size)
 			 strsignal(facts->value));
 		break;
 	case JAIL_TIMEOUT:
-		snprintf(dst, size, "timeout: not done within %d s", facts->value / 1000);
+		if (strncmp(facts->detail, JAIL_IDLE_TOLD, strlen(JAIL_IDLE_TOLD)) == 0)
+			snprintf(dst, size, "timeout: %s %d s (jail.idle)", JAIL_IDLE_TOLD,
+				 facts->value / 1000);
+		else
+			snprintf(dst, size, "timeout: not done within %d s",
+				 facts->value / 1000);
 		break;
 	case JAIL_OOM:
 		snprintf(dst, size, "out of memory");

@@ -40,6 +40,7 @@ struct json *test_job(const struct run *run, const char *scratch, const char *ob
 	js_set(job, "base_layers", layers);
 	js_set_str(job, "deps", run->deps_key);
 	js_set_int(job, "log_bytes", config_number(run->config, "jail.output"));
+	js_set_int(job, "idle_ms", config_number(run->config, "jail.idle") * 1000);
 	js_set_bool(job, "git", strcmp(config_get(run->config, "test.git"), "snapshot") == 0);
 	js_set_int(job, "time", js_int(run->base, "committer_time", 0));
 	return job;

@@ -235,6 +235,16 @@ static void take_go(struct outer *outer)
 	outer->deadline_ms = fd_now_ms() + SET_UP_MS;
 }
 
+/* The starter, which alone sees the output, says that none came for as long as the spec allows. */
+static void on_idle(struct outer *outer)
+{
+	if (!outer->run.spec.limits.idle_ms || !outer->ready || outer->timed_out ||
+	    outer->ended)
+		return;
+	outer->timed_out = outer->idle = true;
+	tell_helper_to_end(outer);
+}
+
 static void on_go(struct outer *outer)
 {
 	char chunk[4096];
@@ -246,8 +256,11 @@ static void on_go(struct outer *outer)
 		outer->starter_gone = true;
 		return;
 	}
-	if (outer->have_go)
-		return; /* nothing more is meant to come; it has no effect */
+	if (outer->have_go) {
+		if (memchr(chunk, JAIL_GO_IDLE, (size_t)len))
+			on_idle(outer);
+		return; /* nothing else is meant to come; it has no effect */
+	}
 	strbuf_add(&outer->go_text, chunk, (size_t)len);
 	take_go(outer);
 }

@@ -18,6 +18,7 @@ struct outer {
 	bool ready;	       /* the payload said MSG_READY */
 	bool ended;	       /* the helper said MSG_ENDED: last */
 	bool timed_out;	       /* we ended it at its deadline */
+	bool idle;	       /* and not for the wall clock: the starter saw no output */
 	bool starter_gone;     /* FD_GO closed */
 	long long deadline_ms; /* CLOCK_MONOTONIC of whatever comes next; LLONG_MAX: none */
 	long long started_ms;

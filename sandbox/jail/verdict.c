@@ -48,6 +48,11 @@ static void decide_untold(const struct outer *outer, struct jail_facts *facts)
 		 said[0] ? ": " : "", said);
 }
 
+static int to_int(uint64_t value)
+{
+	return value > INT_MAX ? INT_MAX : (int)value;
+}
+
 static void decide(const struct outer *outer, struct jail_facts *facts)
 {
 	const struct jail_run *run = &outer->run;
@@ -65,9 +70,11 @@ static void decide(const struct outer *outer, struct jail_facts *facts)
 		facts->outcome = JAIL_EXITED;
 	else if (outer->timed_out && signal_number == SIGKILL) {
 		facts->outcome = JAIL_TIMEOUT;
-		facts->value = run->spec.limits.wall_ms > INT_MAX
-				   ? INT_MAX
-				   : (int)run->spec.limits.wall_ms;
+		facts->value = outer->idle ? to_int(run->spec.limits.idle_ms)
+					   : to_int(run->spec.limits.wall_ms);
+		if (outer->idle)
+			snprintf(facts->detail, sizeof(facts->detail), JAIL_IDLE_TOLD " %d ms",
+				 facts->value);
 	} else if (signal_number == SIGKILL && facts->oom_count)
 		facts->outcome = JAIL_OOM;
 	else if (signal_number == SIGXFSZ ||

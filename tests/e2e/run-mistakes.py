@@ -56,6 +56,12 @@ with Tap() as t, Place() as place:
     t.ok("shell" not in result.err and "namespaces" not in result.err, "narrow limits do not confuse the preflight",
          result.text)
 
+    result = place.agent("run", *common, "--dry-run", "--test", "echo begun; sleep 60", "-c", "jail.idle=1", "-c", "run.rounds=1", cwd=repo)
+    t.ok(result.status == 1 and "no output for 1 s (jail.idle)" in result.text, "a test that falls silent is ended, and told as that",
+         result.text)
+    result = place.agent("run", *common, "--dry-run", "--test", "while :; do :; done", "-c", "jail.cpuTime=1", "-c", "run.rounds=1", cwd=repo)
+    t.ok(result.status == 1 and "limit reached" in result.text, "as is one that takes too much processor time", result.text)
+
     # ---- issues are told apart ----
     for title in ("修复解析器", "修复打印机", "x" * 60 + "a", "x" * 60 + "b"):
         result = place.agent("run", "-m", title, "--model", model, cwd=repo)

@@ -2,7 +2,7 @@
  * jailrun - starts agent-jail by hand, for tests and the bench
  *
  * jailrun [option…] -- command [argument…]
- *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --cpu S --cpus N --degraded-ok --egress --backend NAME --runtime PATH
+ *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --idle MS --cpu S --cpus N --degraded-ok --egress --backend NAME --runtime PATH
  *   --store DIR --scratch DIR --layer NAME… --home-layer NAME… --work-dir DIR --work-rw --copy
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
@@ -77,6 +77,7 @@ enum {
 	O_WALL,
 	O_CPU,
 	O_CPUS,
+	O_IDLE,
 	O_DEGRADED,
 	O_BACKEND,
 	O_RUNTIME,
@@ -115,6 +116,7 @@ static const struct option table[] = {
     {"wall", 1, NULL, O_WALL},
     {"cpu", 1, NULL, O_CPU},
     {"cpus", 1, NULL, O_CPUS},
+    {"idle", 1, NULL, O_IDLE},
     {"degraded-ok", 0, NULL, O_DEGRADED},
     {"backend", 1, NULL, O_BACKEND},
     {"runtime", 1, NULL, O_RUNTIME},
@@ -173,6 +175,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_WALL:
 		limits->wall_ms = number();
+		break;
+	case O_IDLE:
+		limits->idle_ms = number();
 		break;
 	case O_CPU:
 		limits->cpu_s = number();
@@ -349,6 +354,7 @@ static void wait_for(struct options *o, struct jail_handle *jail)
 	if (o->log) {
 		int log AUTO_FD = open(o->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
+		jail->idle_ms = (long long)o->spec.limits.idle_ms;
 		if (log < 0 || jail_collect(jail, log, o->log_bytes, &total, &cut, &err) < 0)
 			die(o->log, err.kind ? &err : NULL);
 		fprintf(stderr, "total=%llu cut=%d\n", total, cut);
@@ -503,10 +509,13 @@ int main(int argc, char **argv)
 
 	jail_spec_init(&o.spec);
 	jail_go_init(&o.go);
-	while ((c = getopt_long(argc, argv, "+", table, NULL)) >= 0)
-		take_option(&o, c);
+	/* first what can be overridden */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		o.bare = o.bare || strcmp(argv[i], "--bare") == 0;
 	if (!o.bare)
 		jail_manifest_default(&o.spec);
+	while ((c = getopt_long(argc, argv, "+", table, NULL)) >= 0)
+		take_option(&o, c);
 	for (int i = optind; i < argc; i++)
 		jail_spec_add_arg(&o.spec, argv[i]);
 	if (!o.spec.cwd)

@@ -57,6 +57,14 @@ def limits(t, jail, mode):
          f"{mode}: a deadline is a timeout", result.text())
     result = jail.run("/bin/sh", "-c", "trap '' TERM HUP INT; kill -STOP $$", options=["--wall", "300"])
     t.equal(result.outcome, "timeout", f"{mode}: a stopped payload ends at the deadline", result.text())
+    log = ["--log", os.path.join(jail.scratch, "log"), "--wall", "60000"]
+    result = jail.run("/bin/sh", "-c", "echo a; sleep 0.2; echo b; exec sleep 100", options=["--idle", "500", *log])
+    t.ok((result.outcome, result.value, result.detail) == ("timeout", "500", "no output for 500 ms")
+         and int(result.elapsed_ms) >= 500, f"{mode}: no output for too long is a timeout, and told as that", result.text())
+    result = jail.run("/bin/sh", "-c", "for i in 1 2 3 4 5 6; do echo; sleep 0.3; done", options=["--idle", "1500", *log])
+    t.equal((result.outcome, result.value), ("exited", "0"), f"{mode}: who goes on printing may go on", result.text())
+    result = jail.run("/bin/sleep", "1", options=log)
+    t.equal(result.outcome, "exited", f"{mode}: without that limit silence is none", result.text())
     result = jail.run("/bin/sh", "-c", "while :; do :; done", options=["--cpu", "1"])
     t.equal((result.outcome, result.value), ("limit", str(int(signal.SIGXCPU))), f"{mode}: the CPU limit is one",
             result.text())
