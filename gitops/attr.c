@@ -401,8 +401,10 @@ bool attr_converts(const struct attr_facts *facts)
 
 bool attr_same_conversion(const struct attr_facts *a, const struct attr_facts *b)
 {
-	return a->text == b->text && a->eol == b->eol && a->ident == b->ident &&
-	       strcmp(a->encoding, b->encoding) == 0;
+	if (adds_crlf(a) != adds_crlf(b) || a->ident != b->ident ||
+	    strcmp(a->encoding, b->encoding) != 0)
+		return false;
+	return !adds_crlf(a) || (a->text == ATTR_TEXT_AUTO) == (b->text == ATTR_TEXT_AUTO);
 }
 
 /* git's gather_stats and convert_is_binary. */

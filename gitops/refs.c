@@ -43,7 +43,7 @@ static int open_dir(const char *path, struct error *err)
  * ERROR_USAGE. */
 static int read_small(int dir, const char *name, struct strbuf *out, struct error *err)
 {
-	int fd AUTO_FD = fd_open_beneath(dir, name, O_RDONLY, 0);
+	int fd AUTO_FD = fd_open_beneath(dir, name, O_RDONLY | O_NONBLOCK, 0);
 	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EISDIR))
@@ -69,7 +69,7 @@ static int read_small(int dir, const char *name, struct strbuf *out, struct erro
  * 1. */
 static int find_packed(int dir, const char *name, char oid[GITOPS_OID_SIZE], struct error *err)
 {
-	int fd AUTO_FD = fd_open_beneath(dir, "packed-refs", O_RDONLY, 0);
+	int fd AUTO_FD = fd_open_beneath(dir, "packed-refs", O_RDONLY | O_NONBLOCK, 0);
 	size_t name_len = strlen(name);
 	struct stat st;
 	int found = 1;

@@ -166,6 +166,41 @@ static int add_quarantine(git_odb *odb, const char *dir, struct error *err)
 	return 0;
 }
 
+static int check_file(const char *dir, const char *name, struct error *err)
+{
+	AUTO_FREE char *path = mem_printf("%s/%s", dir, name);
+	struct stat st;
+
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return 0;
+	error_set(err, ERROR_USAGE, "%s is no regular file", path);
+	return error_next(err, "this is no repository that git made: look who put it there");
+}
+
+int repo_check_files(const char *gitdir, const char *common, struct error *err)
+{
+	static const char *const names[] = {"HEAD",
+					    "config",
+					    "index",
+					    "packed-refs",
+					    "shallow",
+					    "commondir",
+					    "gitdir",
+					    "info/attributes",
+					    "info/exclude",
+					    "info/grafts",
+					    "objects/info/alternates",
+					    "objects/info/commit-graph",
+					    "objects/pack/multi-pack-index"};
+	const char *const dirs[] = {gitdir, common};
+
+	for (size_t d = 0; d < ARRAY_LEN(dirs) && dirs[d]; d++)
+		for (size_t i = 0; i < ARRAY_LEN(names); i++)
+			if (check_file(dirs[d], names[i], err) < 0)
+				return ERROR_USAGE;
+	return 0;
+}
+
 static int open_source(struct gitops_repo *repo, const struct gitops_paths *paths,
 		       struct error *err)
 {
@@ -208,6 +243,8 @@ int repo_open(const struct gitops_paths *paths, struct gitops_repo **out, struct
 	int rc = gitops_init(err);
 
 	if (rc < 0)
+		return rc;
+	if ((rc = repo_check_files(paths->gitdir, paths->common, err)) < 0)
 		return rc;
 	repo = mem_calloc(1, sizeof(*repo));
 	if ((rc = open_source(repo, paths, err)) < 0)

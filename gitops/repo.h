@@ -44,6 +44,12 @@ struct gitops_paths {
 };
 
 /*
+ * Whether what the library opens by itself in a git directory is files where it is there: a
+ * FIFO in the place of one would keep us waiting. common may be NULL. 0 or ERROR_USAGE.
+ */
+int repo_check_files(const char *gitdir, const char *common, struct error *err);
+
+/*
  * Opens the object database. 0 and *repo (the caller closes), ERROR_USAGE when there is no git
  * directory or its format cannot be read, ERROR_FAILED when the quarantine cannot be used.
  */

@@ -54,6 +54,8 @@ int status_read(const char *gitdir, const char *workdir, struct status_facts *fa
 
 	if (rc < 0)
 		return rc;
+	if ((rc = repo_check_files(gitdir, NULL, err)) < 0)
+		return rc;
 	*facts = (struct status_facts){0, 0};
 	options.show = GIT_STATUS_SHOW_INDEX_AND_WORKDIR;
 	options.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;

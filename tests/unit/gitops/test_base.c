@@ -301,6 +301,44 @@ static void status_counts_changes_and_writes_nothing(void **state)
 	scene_release(&s);
 }
 
+/* A FIFO in the place of a file of the repository, at rest or found by a ref. */
+static void fifo_in_the_repository_is_told_at_once(void **state)
+{
+	static const char *const names[] = {"HEAD",
+					    "config",
+					    "packed-refs",
+					    "objects/info/alternates",
+					    "objects/pack/multi-pack-index",
+					    "refs/heads/main"};
+	struct scene s;
+	struct status_facts facts;
+
+	(void)state;
+	scene_init(&s);
+	write_text(&s, "a", "1\n");
+	commit_all(&s);
+	alarm(20);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		AUTO_FREE char *path = mem_printf("%s/%s", s.gitdir, names[i]);
+		AUTO_FREE char *kept = mem_printf("%s.kept", path);
+		bool there = rename(path, kept) == 0;
+
+		assert_int_equal(mkfifo(path, 0600), 0);
+		struct json *base AUTO_JSON = read_base(&s, "HEAD");
+		assert_null(base);
+		if (!strstr(s.f.err.message, strrchr(names[i], '/') ? strrchr(names[i], '/') + 1
+								     : names[i]))
+			fail_msg("%s: %s", names[i], s.f.err.message);
+		if (i < 4)
+			assert_true(status_read(s.gitdir, s.work, &facts, &s.f.err) < 0);
+		assert_int_equal(unlink(path), 0);
+		if (there)
+			assert_int_equal(rename(kept, path), 0);
+	}
+	alarm(0);
+	scene_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +348,7 @@ int main(void)
 	    cmocka_unit_test(formats_that_cannot_be_read_are_refused),
 	    cmocka_unit_test(damaged_refs_and_objects_are_errors),
 	    cmocka_unit_test(odd_configuration_files_are_refused_or_left_out),
+	    cmocka_unit_test(fifo_in_the_repository_is_told_at_once),
 	    cmocka_unit_test(status_counts_changes_and_writes_nothing),
 	};
 
