@@ -90,6 +90,9 @@ static const struct config_key keys[] = {
      "how the work tree is laid out"},
     {"jail.limits", CONFIG_CHOICE, false, "required", "required degraded-ok",
      "degraded-ok: run without memory and process caps where no cgroup can be had; recorded"},
+    {"jail.observe", CONFIG_CHOICE, false, "on", "on off",
+     "whether a verdict tells what the command tried to reach; off for tests that use seccomp "
+     "listeners"},
     {"fetch.recipe", CONFIG_CHOICE, false, "auto", "auto none", "none: warm no dependencies"},
     {"fetch.warm", CONFIG_WORDS, true, NULL, NULL, "general warm: the command that fetches"},
     {"fetch.inputs", CONFIG_LIST, true, NULL, NULL, "general warm: files it needs (globs)"},

@@ -8,11 +8,13 @@
  * older kernel. tests/unit/sandbox/test_jail_filter.c runs the result for every call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -25,6 +27,7 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "pipeline/base/sha256.h"
 
@@ -34,6 +37,10 @@
 #define NATIVE_ARCH AUDIT_ARCH_AARCH64
 #else
 #error "the jail's filter has not been checked on this architecture"
+#endif
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6 */
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #endif
 
 /* Numbers from here on are the x32 ABI on x86-64, and no call anywhere else. */
@@ -255,12 +262,62 @@ static void check_families(uint32_t number)
 	close_block(block);
 }
 
-static void check_arguments(void)
+/*
+ * Told to the observer (jail/observe.h) and then carried out as if nothing were: calls that name an address
+ * of the internet, known by its length alone, for a filter cannot look at what an argument points to. The
+ * lengths are those of sockaddr_in and sockaddr_in6, and whatever is longer than a unix socket's can be.
+ */
+static void tell_addresses(uint32_t number, unsigned len_arg)
+{
+	unsigned block = open_block(number);
+
+	load_arg(len_arg);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, sizeof(struct sockaddr_in), 2, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, sizeof(struct sockaddr_in6), 1, 0);
+	emit(BPF_JMP | BPF_JGE | BPF_K, sizeof(struct sockaddr_un) + 1, 0, 1);
+	ret(SECCOMP_RET_USER_NOTIF);
+	ret(SECCOMP_RET_ALLOW);
+	close_block(block);
+}
+
+/* A second listener is what the kernel refuses (EBUSY) below the observer's: told, so that people hear why. */
+static void tell_listeners(void)
+{
+	unsigned block = open_block(SYS_seccomp);
+
+	load_arg(0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, SECCOMP_SET_MODE_FILTER, 0, 3);
+	load_arg(1);
+	emit(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1);
+	ret(SECCOMP_RET_USER_NOTIF);
+	ret(SECCOMP_RET_ALLOW);
+	close_block(block);
+}
+
+static void check_observed(bool observed)
+{
+	conditions[SYS_connect] = conditions[SYS_sendto] = conditions[SYS_seccomp] = NULL;
+	if (observed) {
+		conditions[SYS_connect] = conditions[SYS_sendto] =
+		    "told to the observer, and allowed, with an address of 16, 28 or more than "
+		    "110 "
+		    "bytes";
+		tell_addresses(SYS_connect, 2);
+		tell_addresses(SYS_sendto, 5);
+		conditions[SYS_seccomp] =
+		    "told to the observer, and allowed (to fail by EBUSY), with "
+		    "SECCOMP_FILTER_FLAG_NEW_LISTENER";
+		tell_listeners();
+	}
+}
+
+static void check_arguments(bool observed)
 {
 	const uint32_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
 				    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 	unsigned block;
 
+	check_observed(observed);
 	conditions[SYS_clone] = "no new namespace (else EPERM)";
 	refuse_flags(SYS_clone, 0, namespaces, EPERM);
 	conditions[SYS_unshare] = "no new namespace (else EPERM)";
@@ -396,10 +453,11 @@ static char *name_of(int number)
 }
 
 /* The same answers as a table, for those who tell what the filter does. */
-static void print_answers(void)
+static void print_answers(const char *filter)
 {
 	printf("#ifdef JAIL_FILTER_TABLE\n"
-	       "static const struct jail_answer jail_payload_answers[] = {\n");
+	       "static const struct jail_answer %s_answers[] = {\n",
+	       filter);
 	for (int i = 0; i < TABLE_SIZE; i++) {
 		char *name = name_of(i);
 
@@ -413,7 +471,7 @@ static void print_answers(void)
 	printf("};\n#endif\n");
 }
 
-static void make_payload_filter(void)
+static void make_payload_filter(bool observed, const char *name)
 {
 	static const char *const no_access[] = {"perf_event_open"};
 
@@ -425,10 +483,10 @@ static void make_payload_filter(void)
 	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
 		answers[newer[i].number] = SECCOMP_RET_ALLOW;
 	check_architecture();
-	check_arguments();
+	check_arguments(observed);
 	search(0, TABLE_SIZE);
-	print("jail_payload_filter");
-	print_answers();
+	print(name);
+	print_answers(name);
 }
 
 /* PID 1 reads its pipe to the end and exits. */
@@ -444,10 +502,45 @@ static void make_idle_filter(void)
 	print("jail_idle_filter");
 }
 
+/*
+ * PID 1 as observer: it reads what others do (jail/observe.c), answers on sockets that it has, and opens
+ * files of /proc for reading. Of the listener it may not use what puts descriptors into others.
+ */
+static void make_observer_filter(void)
+{
+	static const char *const calls[] = {
+	    "read",	"recvfrom",	   "recvmsg",  "sendto",     "sendmsg",
+	    "accept4",	"close",	   "poll",     "ppoll",	     "process_vm_readv",
+	    "readlink", "readlinkat",	   "getxattr", "exit_group", "rt_sigreturn",
+	    "openat",	"restart_syscall", "ioctl"};
+	unsigned block;
+
+	fill(SECCOMP_RET_KILL_PROCESS);
+	answer(SECCOMP_RET_ALLOW, calls, sizeof(calls) / sizeof(calls[0]));
+	check_architecture();
+	block = open_block(SYS_ioctl);
+	load_arg(1);
+	allow_equal(SECCOMP_IOCTL_NOTIF_RECV);
+	allow_equal(SECCOMP_IOCTL_NOTIF_SEND);
+	allow_equal(SECCOMP_IOCTL_NOTIF_ID_VALID);
+	allow_equal(SECCOMP_IOCTL_NOTIF_SET_FLAGS);
+	ret(SECCOMP_RET_KILL_PROCESS);
+	close_block(block);
+	block = open_block(SYS_openat);
+	load_arg(2);
+	allow_equal(O_RDONLY | O_CLOEXEC);
+	ret(SECCOMP_RET_KILL_PROCESS);
+	close_block(block);
+	search(0, TABLE_SIZE);
+	print("jail_observer_filter");
+}
+
 int main(void)
 {
 	printf("/* made by sandbox/gen_jail_filter.c */\n");
-	make_payload_filter();
+	make_payload_filter(false, "jail_payload_filter");
+	make_payload_filter(true, "jail_observed_filter");
 	make_idle_filter();
+	make_observer_filter();
 	return 0;
 }

@@ -5,6 +5,7 @@
 #ifndef SANDBOX_JAIL_ANSWERS_H
 #define SANDBOX_JAIL_ANSWERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,11 +16,11 @@ struct jail_answer {
 	const char *condition; /* what the arguments must be for it; NULL: nothing */
 };
 
-/* NULL past the end. In the order of their numbers; what is not listed is ENOSYS, and a call of
- * another architecture kills. */
-const struct jail_answer *jail_answer_at(size_t index);
+/* Of the filter with that SHA-256, in hex: NULL past the end, and for a filter that is not known. In the order of their
+ * numbers; what is not listed is ENOSYS, and a call of another architecture kills. */
+const struct jail_answer *jail_answer_at(const char *digest, size_t index);
 
-/* SHA-256 of the filter that these are the answers of, in hex. */
-const char *jail_answers_digest(void);
+/* The filter of a jail. */
+const char *jail_answers_digest(bool observed);
 
 #endif

@@ -108,6 +108,7 @@ static const struct {
 void jail_spec_init(struct jail_spec *spec)
 {
 	memset(spec, 0, sizeof(*spec));
+	spec->observe = true;
 	spec->limits.wall_ms = 600000;
 	spec->limits.memory_bytes = 4ULL << 30;
 	spec->limits.processes = 1024;
@@ -188,7 +189,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 14
+#define FIELD_COUNT 15
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -208,6 +209,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"work_rw", NULL, &spec->work_rw, true},
 	    {"copy_layers", NULL, &spec->copy_layers, true},
 	    {"audit", NULL, &spec->audit, true},
+	    {"observe", NULL, &spec->observe, true},
 	};
 
 	memcpy(fields, all, sizeof(all));

@@ -81,6 +81,7 @@ struct jail_spec {
 	bool work_rw;	  /* warm only: the work tree is the directory work_dir itself, writable
 			     (idmapped) */
 	bool copy_layers; /* no overlay: copy the layers into the scratch tmpfs */
+	bool observe;	  /* tell what it tried to reach; default true (jail/observe.h) */
 	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */
 };
 
@@ -135,6 +136,24 @@ enum jail_outcome {
 			  test */
 };
 
+enum jail_observe {
+	JAIL_OBSERVE_NONE, /* the backend does not observe, or no payload was started */
+	JAIL_OBSERVE_OFF,  /* the spec said so */
+	JAIL_OBSERVE_ON,
+};
+
+#define JAIL_EGRESS_MAX 100 /* distinct attempts that are told one by one */
+
+/* Something that was tried to reach, and denied. All text is printable, without newlines. */
+struct jail_egress {
+	char proto[8];	/* tcp, udp, icmp; dns: a name was looked up; "?" */
+	unsigned port;	/* 0: none, or not known */
+	uint64_t count; /* how often */
+	char host[256]; /* address, or name; no blank in it; "?" when it could not be read */
+	char program
+	    [200]; /* "/usr/bin/curl", "pytest (/usr/bin/python3.11)": the payload's own word */
+};
+
 struct jail_facts {
 	enum jail_outcome outcome;
 	int value;
@@ -149,10 +168,17 @@ struct jail_facts {
 	char layers[256];   /* active layers of isolation, blank-separated, in build order */
 	char detail[768];   /* for SETUP, NOT_RUN, INTERNAL: layer, reason */
 	char next[512];	    /* remedy */
+	enum jail_observe observe;
+	struct jail_egress
+	    egress[JAIL_EGRESS_MAX]; /* the first egress_count, in order of time */
+	size_t egress_count;
+	uint64_t egress_more; /* attempts beyond those, not told apart */
+	uint64_t listeners; /* seccomp listeners that the payload was refused because of ours */
 };
 
 const char *
 jail_outcome_text(enum jail_outcome outcome); /* "exited", "signalled", "timeout", … */
+const char *jail_observe_text(enum jail_observe observe); /* "on", "off", "not observed" */
 void jail_facts_format(const struct jail_facts *facts, struct strbuf *out);
 int jail_facts_parse(const char *data, size_t len, struct jail_facts *facts, struct error *err);
 

@@ -233,4 +233,15 @@ void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size);
 struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
 			      const char *command);
 
+/* ---- what a jail's command tried to reach (denied.c) ---- */
+
+/* Into a verdict: "observe", "egress", "egress_more", "listeners". */
+void denied_put(struct json *verdict, const struct jail_facts *facts);
+/* One call of line a target, the most of them; what is beyond them in one sum. Text is not escaped again. Returns
+ * the number of lines. */
+typedef void denied_line_fn(void *arg, const char *text);
+size_t denied_tell(const struct json *verdict, size_t most, denied_line_fn *line, void *arg);
+/* As notes of the run. */
+void denied_note(struct journal *journal, const struct json *verdict, const char *what);
+
 #endif

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,24 @@ static int start_tree(struct run *run, struct supervised *stage, int spec_fd, in
 
 /* ---- the end ---- */
 
+static void denied_line(void *arg, const char *text)
+{
+	char shown[1024];
+
+	(void)arg;
+	text_escape(shown, sizeof(shown), text, strlen(text));
+	fprintf(stderr, "agent: denied: %s\n", shown);
+}
+
+/* To a person; a script asks for --json. */
+static void tell_denied(const struct jail_facts *facts)
+{
+	struct json *denied AUTO_JSON = js_object_new();
+
+	denied_put(denied, facts);
+	denied_tell(denied, SIZE_MAX, denied_line, NULL);
+}
+
 /* What the output says was missing inside and is to be had here. */
 static void advise(const struct run *run, const struct options *options,
 		   const struct console *console)
@@ -340,6 +359,8 @@ static int finish(struct run *run, const struct options *options, const struct c
 		strbuf_init(&out, STRBUF_MAX);
 		js_format_ascii(verdict, &out);
 		printf("%s\n", out.data);
+	} else if (isatty(STDERR_FILENO) == 1) {
+		tell_denied(facts);
 	}
 	jailplan_describe(facts, text, sizeof(text));
 	switch (facts->outcome) {

@@ -174,6 +174,7 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 	spec->scratch = scratch ? mem_strdup(scratch) : NULL;
 	jailplan_backend(config, spec);
 	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
+	spec->observe = strcmp(config_get(config, "jail.observe"), "on") == 0;
 	jailplan_limits(config, &spec->limits);
 	return 0;
 }
@@ -440,5 +441,6 @@ struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
 	js_set_str(verdict, "work", facts->work);
 	js_set_str(verdict, "backend", facts->backend);
 	js_set_str(verdict, "isolation", facts->layers);
+	denied_put(verdict, facts);
 	return verdict;
 }

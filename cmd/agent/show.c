@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,11 @@ static void show_request(struct strbuf *out, const struct rundir *dir)
 	file(out, dir, "issue.md", 16384);
 }
 
+static void denied_line(void *out, const char *text)
+{
+	line(out, "denied", text);
+}
+
 static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 {
 	char *changes_name AUTO_FREE = round_file(round, "changes.json");
@@ -101,6 +107,7 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 	strbuf_addf(out, "%-9s work tree by %s, limits by %s, uid %s\n", "jail",
 		    js_str(verdict, "work", "?"), js_str(verdict, "limits", "?"),
 		    js_str(verdict, "uid", "?"));
+	denied_tell(verdict, SIZE_MAX, denied_line, out);
 	if (js_str(verdict, "advice", NULL))
 		line(out, "next", js_str(verdict, "advice", ""));
 	if (!js_bool(verdict, "green", false))

@@ -38,6 +38,15 @@ static int keep_audit(struct run *run, const char *name, const struct json *audi
 	return audit ? rundir_write(&run->dir, name, audit, err) : 0;
 }
 
+/* Around the proxy: what the proxy itself refused is in the decisions. */
+static void tell_denied(struct run *run, const struct jail_facts *facts)
+{
+	struct json *denied AUTO_JSON = js_object_new();
+
+	denied_put(denied, facts);
+	denied_note(&run->journal, denied, "denied, around the proxy");
+}
+
 /* agent-fetch asks after each jail what the facts said: they come to us, not to it. */
 static struct json *on_fetch_event(void *arg, const char *event, struct json *fields)
 {
@@ -61,6 +70,7 @@ static struct json *on_fetch_event(void *arg, const char *event, struct json *fi
 		jailplan_describe(&facts, text, sizeof(text));
 	fd_close_ptr(fd);
 	*fd = -1;
+	tell_denied(warm->run, &facts);
 	answer = js_object_new();
 	js_set_bool(answer, "ok", !text[0]);
 	js_set_str(answer, "why", text);

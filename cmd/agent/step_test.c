@@ -227,6 +227,10 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 		return result;
 	jailplan_describe(&facts, text, sizeof(text));
 	journal_done(&run->journal, "%s: %s", *green ? "green" : "red", text);
+	verdict = rundir_read(&run->dir, verdict_name, "verdict", VERDICT_MAX, err);
+	if (!verdict)
+		return err->kind;
+	denied_note(&run->journal, verdict, "denied");
 	if (!*green)
 		show_tail(run, round);
 	if (advice)

@@ -1,5 +1,6 @@
 #include "applied.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/cgroup.h"
+#include "sandbox/jail/resolver.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail_applied.h"
 
@@ -214,14 +216,24 @@ static int add_namespaces(struct jail_run *run)
 	return 0;
 }
 
-/* The interfaces, and whether the warm's proxy listens: nobody else has been here to listen. */
+/* Whether somebody listens there: then we cannot. */
+static int add_listener(struct jail_run *run, const char *text, uint16_t port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int sock AUTO_FD = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (sock < 0 || inet_pton(AF_INET, text, &address.sin_addr) != 1)
+		return -1;
+	if (bind(sock, (struct sockaddr *)&address, sizeof(address)) < 0 && errno == EADDRINUSE)
+		applied_add(run, "listen %s:%d", text, port);
+	return 0;
+}
+
+/* The interfaces, and whether the warm's proxy and the resolver listen: nobody else has been here to listen. */
 static int add_network(struct jail_run *run)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	int fd AUTO_FD = open("/proc/self/net/dev", O_RDONLY | O_CLOEXEC);
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = htons(JAIL_PROXY_PORT),
-				      .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	const char *line;
 
 	strbuf_init(&text, (size_t)1 << 16);
@@ -235,16 +247,9 @@ static int add_network(struct jail_run *run)
 		if (line[len] == ':')
 			applied_add(run, "interface %.*s", (int)len, line);
 	}
-	if (run->spec.egress) {
-		int sock AUTO_FD = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-		if (sock < 0)
-			return -1;
-		if (bind(sock, (struct sockaddr *)&address, sizeof(address)) < 0 &&
-		    errno == EADDRINUSE)
-			applied_add(run, "listen 127.0.0.1:%d", JAIL_PROXY_PORT);
-	}
-	return 0;
+	if (run->spec.egress && add_listener(run, "127.0.0.1", JAIL_PROXY_PORT) < 0)
+		return -1;
+	return run->spec.observe ? add_listener(run, RESOLVER_ADDRESS, 53) : 0;
 }
 
 static void limit_text(char text[32], rlim_t value)

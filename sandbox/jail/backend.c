@@ -15,6 +15,7 @@
 static const struct backend backends[JAIL_BACKEND_COUNT] = {
     [JAIL_NATIVE] = {.root = rootfs_pivot,
 		     .enter = native_enter,
+		     .observes = true,
 		     .layers = BUILT | BIT(cgroupns) | BIT(ids) | BIT(nesting) | BIT(rlimits) |
 			       BIT(caps) | BIT(nnp) | BIT(landlock) | BIT(seccomp) |
 			       BIT(selftest)},

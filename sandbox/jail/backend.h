@@ -27,6 +27,7 @@ struct backend {
 	/* The payload is on a kernel of its own: that has its own clock, and tells the payload's end
 	 * (MSG_ENDED on the payload's socket), which the helper cannot see. */
 	bool far;
+	bool observes; /* what it runs is seen by jail/observe.h: if not, the facts say so */
 	/* Bit a step: what MSG_READY must name as done, or it is a failed set-up. */
 	uint64_t layers;
 };

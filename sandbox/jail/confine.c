@@ -18,9 +18,14 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "sandbox/jail/applied.h"
+#include "sandbox/jail/observe.h"
 #include "sandbox/jail/run.h"
 
 #include "jail_filter.h"
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV /* Linux 5.19 */
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
 
 /* ---- identity ---- */
 
@@ -285,7 +290,7 @@ int confine_landlock(struct jail_run *run)
 
 /* ---- seccomp ---- */
 
-static int load_filter(const struct sock_filter *filter, size_t len)
+static int load_filter(const struct sock_filter *filter, size_t len, unsigned flags)
 {
 	/* the kernel only reads it */
 	union {
@@ -294,17 +299,42 @@ static int load_filter(const struct sock_filter *filter, size_t len)
 	} code = {.given = filter};
 	struct sock_fprog program = {(unsigned short)len, code.wanted};
 
-	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+/* The same filter, but for the calls that the observer is told of. Returns the listener. */
+static int load_observed_filter(void)
+{
+	const unsigned listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+	int fd = load_filter(jail_observed_filter, ARRAY_LEN(jail_observed_filter),
+			     listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 5.19 */
+		fd = load_filter(jail_observed_filter, ARRAY_LEN(jail_observed_filter), listen);
+	return fd;
 }
 
 int confine_seccomp(struct jail_run *run)
 {
-	if (step_enter(run, STEP_seccomp) < 0 ||
-	    load_filter(jail_payload_filter, ARRAY_LEN(jail_payload_filter)) < 0)
+	int listener = -1;
+
+	if (step_enter(run, STEP_seccomp) < 0)
 		return step_fail(run, "the seccomp filter cannot be installed");
-	applied_add(run, "seccomp %s", jail_payload_filter_digest);
+	if (run->spec.observe) {
+		run->step = STEP_observe;
+		listener = load_observed_filter();
+		if (listener < 0)
+			return step_fail(
+			    run, "a seccomp filter with a listener cannot be installed");
+		run->step = STEP_seccomp;
+	} else if (load_filter(jail_payload_filter, ARRAY_LEN(jail_payload_filter), 0) < 0) {
+		return step_fail(run, "the seccomp filter cannot be installed");
+	}
+	applied_add(run, "seccomp %s",
+		    run->spec.observe ? jail_observed_filter_digest
+				      : jail_payload_filter_digest);
 	step_done(run);
-	return 0;
+	return observe_hand_over(run, listener);
 }
 
 int confine_helper(void)
@@ -316,5 +346,12 @@ int confine_idle(void)
 {
 	if (clear_capabilities() < 0)
 		return -1;
-	return load_filter(jail_idle_filter, ARRAY_LEN(jail_idle_filter));
+	return load_filter(jail_idle_filter, ARRAY_LEN(jail_idle_filter), 0);
+}
+
+int confine_observer(void)
+{
+	if (clear_capabilities() < 0)
+		return -1;
+	return load_filter(jail_observer_filter, ARRAY_LEN(jail_observer_filter), 0);
 }

@@ -17,12 +17,12 @@ int confine_rlimits(struct jail_run *run);
 int confine_capabilities(struct jail_run *run);
 int confine_landlock(struct jail_run *run);
 
-/* Last of all: only what the payload may call is possible from here on. */
+/* Last of all: only what the payload may call is possible from here on, and PID 1 has what it observes by. */
 int confine_seccomp(struct jail_run *run);
 
-/* Fifteen probes of what must not be possible any more, and of what must. sock: the one
- * descriptor above 2. */
-int confine_self_test(struct jail_run *run, int sock);
+/* Fifteen probes of what must not be possible any more, and of what must. last: the highest of our descriptors,
+ * which are 0, 1, 2 and the sockets right above. */
+int confine_self_test(struct jail_run *run, int last);
 
 /* For the helper, which only waits and kills from here on. 0 or -1 with errno. */
 int confine_helper(void);
@@ -30,5 +30,8 @@ int confine_helper(void);
 /* For PID 1, which only waits for its pipe: no capability, no_new_privs, four system calls. 0
  * or -1 with errno. */
 int confine_idle(void);
+
+/* For PID 1 as observer: as confine_idle, with the calls that jail/observe.c makes. */
+int confine_observer(void);
 
 #endif

@@ -28,7 +28,9 @@
 #include "sandbox/jail/build.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/net.h"
+#include "sandbox/jail/observe.h"
 #include "sandbox/jail/payload.h"
+#include "sandbox/jail/resolver.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
@@ -118,26 +120,22 @@ static int new_namespaces(struct jail_run *run)
 
 /* ---- children ---- */
 
-/* PID 1. Makes what only it can, and the network, then only waits for its pipe to end. */
+/* PID 1. Makes what only it can, and the network, then observes what is tried in it until its pipe ends. */
 static void __attribute__((noreturn)) idle_main(struct jail_run *run, int life)
 {
 	struct jail_packet failed = {.message = MSG_FAILED};
-	char byte;
+	struct resolver resolver;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "init");
 	signal(SIGCHLD, SIG_IGN); /* what is left behind is reaped by the kernel */
-	if (rootfs_make_proc(run) < 0 || net_make(run) < 0) {
+	if (rootfs_make_proc(run) < 0 || net_make(run, &resolver) < 0) {
 		failed.failure = run->failure;
 		failed.done = run->done;
 		packet_send(run->helper_sock, &failed, -1);
 		_exit(1);
 	}
-	if (dup2(life, 0) < 0 || close_range(1, ~0U, 0) < 0 || confine_idle() < 0)
-		_exit(1);
-	while (read(0, &byte, 1) < 0 && errno == EINTR)
-		continue;
-	_exit(0);
+	observe_serve(run, life, &resolver);
 }
 
 /* PID 1. Its pipe ends with us, and it then, and with it every process of the namespace.
@@ -216,31 +214,6 @@ static uint64_t count_leftover(void)
 	return count;
 }
 
-/* Whether the payload may have been killed from outside: so it is where that cannot be seen as yet. */
-static bool may_be_killed(pid_t payload)
-{
-	siginfo_t info = {0};
-
-	return waitid(P_PID, (id_t)payload, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-	       !info.si_pid || info.si_code == CLD_KILLED;
-}
-
-/* Whether PID 1 is ending: its flags (proc_pid_stat(5), field 9) have PF_EXITING of linux/sched.h. */
-static bool idle_is_ending(void)
-{
-	char text[512];
-	unsigned flags;
-	int fd AUTO_FD = open("/proc/1/stat", O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	const char *at;
-
-	if (len <= 0)
-		return false;
-	text[len] = '\0';
-	at = strrchr(text, ')');
-	return at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & 0x4;
-}
-
 /* How the payload ended. */
 static void take_end(pid_t payload, struct jail_packet *packet)
 {
@@ -266,29 +239,31 @@ static void take_end(pid_t payload, struct jail_packet *packet)
  */
 static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidfd)
 {
-	struct pollfd polled[2] = {{pidfd, POLLIN, 0}, {run->helper_sock, POLLIN, 0}};
+	/*
+	 * net_sock: PID 1 does not end by itself; where it has, by a defect or a hand from outside, calls of
+	 * the payload failed by that, or it was killed by it. Asked last: the kernel closes what PID 1 has
+	 * before it kills the rest (do_exit), so this is seen no later than the payload's end.
+	 */
+	struct pollfd polled[3] = {
+	    {pidfd, POLLIN, 0}, {run->helper_sock, POLLIN, 0}, {run->net_sock, 0, 0}};
 	struct jail_packet packet = {.message = MSG_ENDED};
-	bool killed_us = false;
 
-	while (poll(polled, 2, -1) < 0 && errno == EINTR)
+	while (poll(polled, 3, -1) < 0 && errno == EINTR)
 		continue;
 	/*
 	 * Killing PID 1 ends all of the namespace. Where the payload has ended by itself its status is
 	 * fixed already, and only now may it be waited for: a tracer of its own kin could hold its end
-	 * back for ever. It can be waited for before PID 1 can. PID 1 does not end by itself: where it
-	 * is ending already, somebody outside killed it, and the payload by that.
+	 * back for ever. It can be waited for before PID 1 can.
 	 */
-	if (polled[0].revents & POLLIN) {
+	if (polled[0].revents & POLLIN)
 		packet.leftover = count_leftover();
-		killed_us = may_be_killed(payload) && idle_is_ending();
-	}
 	kill(idle, SIGKILL);
 	take_end(payload, &packet);
-	if (killed_us && packet.code == CLD_KILLED && packet.status == SIGKILL) {
+	if (polled[2].revents) {
 		packet.message = MSG_FAILED;
 		packet.failure.step = STEP_COUNT;
 		snprintf(packet.failure.what, sizeof(packet.failure.what),
-			 "PID 1 of the jail was killed from outside");
+			 "PID 1 of the jail, which observes, died before its time");
 	}
 	packet_send(run->helper_sock, &packet, -1);
 }
@@ -361,7 +336,7 @@ void helper_main(struct jail_run *run)
 	    build_root(run, &fs) == 0 &&
 	    (payload = bear_payload(run, &fs, life, &pidfd, &built)) > 0 &&
 	    let_go(run, built) == 0) {
-		const int kept[] = {life, pidfd, run->helper_sock};
+		const int kept[] = {life, pidfd, run->helper_sock, run->net_sock};
 
 		close_all_but(kept, ARRAY_LEN(kept));
 		see_it_end(run, idle, payload, pidfd);

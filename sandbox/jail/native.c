@@ -17,6 +17,7 @@
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/confine.h"
+#include "sandbox/jail/observe.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
@@ -55,19 +56,28 @@ static int place_stdio(int from, int to)
 	return dup2(from, to);
 }
 
-static int close_all_but_sock(struct jail_run *run)
+/* Right above the standard descriptors: to outer, and where there is an observer to that. */
+static int place_socks(struct jail_run *run)
+{
+	int net = run->spec.observe ? fcntl(run->net_sock, F_DUPFD_CLOEXEC, 5) : -1;
+
+	if ((run->spec.observe && net < 0) ||
+	    (run->payload_sock != 3 && dup3(run->payload_sock, 3, O_CLOEXEC) < 0) ||
+	    (net >= 0 && dup3(net, 4, O_CLOEXEC) < 0))
+		return -1;
+	run->payload_sock = 3;
+	run->net_sock = net < 0 ? -1 : 4;
+	return close_range(net < 0 ? 4 : 5, ~0U, 0);
+}
+
+static int close_all_but_socks(struct jail_run *run)
 {
 	if (step_enter(run, STEP_stdio) < 0 || place_stdio(FD_STDIN, 0) < 0 ||
 	    place_stdio(FD_STDOUT, 1) < 0 || place_stdio(FD_STDERR, 2) < 0)
 		return step_fail(run,
 				 "standard descriptors (a pipe, /dev/null, or a terminal of "
 				 "its own)");
-	if (run->payload_sock != 3) {
-		if (dup3(run->payload_sock, 3, O_CLOEXEC) < 0)
-			return step_fail(run, "descriptors");
-		run->payload_sock = 3;
-	}
-	if (close_range(4, ~0U, 0) < 0)
+	if (place_socks(run) < 0)
 		return step_fail(run, "descriptors");
 	step_done(run);
 	return 0;
@@ -79,10 +89,11 @@ static int confine(struct jail_run *run, const struct rootfs *fs)
 		return step_fail(run, "unshare(CLONE_NEWCGROUP)");
 	step_done(run);
 	if (confine_ids(run, fs->proc, fs->sys) < 0 || confine_rlimits(run) < 0 ||
-	    close_all_but_sock(run) < 0 || confine_capabilities(run) < 0 ||
-	    confine_landlock(run) < 0 || confine_seccomp(run) < 0)
+	    close_all_but_socks(run) < 0 || confine_capabilities(run) < 0 ||
+	    confine_landlock(run) < 0 || confine_seccomp(run) < 0 ||
+	    confine_self_test(run, run->spec.observe ? run->net_sock : run->payload_sock) < 0)
 		return -1;
-	return confine_self_test(run, run->payload_sock);
+	return observe_confirm(run);
 }
 
 /* Says that everything holds, and becomes the command. */

@@ -12,6 +12,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/resolver.h"
 #include "sandbox/jail/run.h"
 
 static int bring_loopback_up(struct jail_run *run)
@@ -79,7 +80,7 @@ static int hand_out_listener(struct jail_run *run)
 	return 0;
 }
 
-int net_make(struct jail_run *run)
+int net_make(struct jail_run *run, struct resolver *resolver)
 {
 	struct jail_packet packet = {.message = MSG_PREPARED};
 	int sock AUTO_FD = -1, own AUTO_FD = -1;
@@ -87,7 +88,8 @@ int net_make(struct jail_run *run)
 	if (step_enter(run, STEP_netns) < 0 || unshare(CLONE_NEWNET) < 0)
 		return step_fail(run, "unshare(CLONE_NEWNET)");
 	step_done(run);
-	if (bring_loopback_up(run) < 0 || hand_out_listener(run) < 0)
+	if (bring_loopback_up(run) < 0 || hand_out_listener(run) < 0 ||
+	    resolver_open(run, resolver) < 0)
 		return -1;
 	/* by a socket: the payload covers /proc meanwhile */
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

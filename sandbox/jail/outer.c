@@ -32,6 +32,7 @@
 #include "sandbox/jail/helper.h"
 #include "sandbox/jail/identity.h"
 #include "sandbox/jail/layers.h"
+#include "sandbox/jail/observe.h"
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
@@ -187,7 +188,7 @@ static int set_up(struct outer *outer)
 	    identity_choose(run) < 0 || cgroup_find(run) < 0)
 		return -1;
 	give_pipes(run);
-	if (applied_open(run) < 0 || start_helper(outer) < 0)
+	if (applied_open(run) < 0 || observe_make_table(run) < 0 || start_helper(outer) < 0)
 		return -1;
 	/* meanwhile the namespaces come to be */
 	if (cgroup_make(run) < 0 || (run->separate && tree_open_sources(run) < 0))

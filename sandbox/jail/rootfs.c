@@ -12,6 +12,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/resolver.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
 
@@ -194,9 +195,15 @@ static int prepare_root(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
+#define NSSWITCH                                                                               \
+	"passwd: files\ngroup: files\nshadow: files\nnetworks: files\nprotocols: files\n"      \
+	"services: files\nethers: files\nrpc: files\n"
+/* Should the resolver be busy, a look-up gives up soon. */
+#define RESOLV_CONF "nameserver " RESOLVER_ADDRESS "\noptions timeout:1 attempts:2\n"
+
 static int prepare_etc(struct jail_run *run, struct rootfs *fs)
 {
-	static const struct {
+	const struct {
 		const char *path, *text;
 	} files[] = {
 	    {"etc/passwd", "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
@@ -207,10 +214,8 @@ static int prepare_etc(struct jail_run *run, struct rootfs *fs)
 	    {"etc/hostname", "jail\n"},
 	    {"etc/host.conf", "multi on\n"},
 	    {"etc/nsswitch.conf",
-	     "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
-	     "networks: files\nprotocols: files\nservices: files\nethers: files\n"
-	     "rpc: files\n"},
-	    {"etc/resolv.conf", ""},
+	     run->spec.observe ? "hosts: files dns\n" NSSWITCH : "hosts: files\n" NSSWITCH},
+	    {"etc/resolv.conf", run->spec.observe ? RESOLV_CONF : ""},
 	    {"etc/machine-id", "61676e742d6a61696c2d6d616368696e\n"},
 	    {"etc/shells", "/bin/sh\n"},
 	};

@@ -190,6 +190,26 @@ static const char *mount_remedy(int err)
 	}
 }
 
+static const char *proc_remedy(int err)
+{
+	return err == EPERM
+		   ? "parts of /proc are masked here (a container does that): run with "
+		     "an unmasked /proc (podman: --security-opt unmask=ALL), or outside "
+		     "of a container"
+		   : "";
+}
+
+static const char *observe_remedy(int err)
+{
+	if (err == EBUSY)
+		return "what started this watches system calls itself, as some container "
+		       "managers do: "
+		       "say observe = off in the operator's configuration";
+	return "the kernel must be 5.5 or newer to observe: or say observe = off in the "
+	       "operator's "
+	       "configuration";
+}
+
 void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 {
 	const char *text = "";
@@ -221,16 +241,15 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		text = runtime_remedy(failure);
 		break;
 	case STEP_proc:
-		text = failure->err == EPERM
-			   ? "parts of /proc are masked here (a container does that): run with "
-			     "an unmasked /proc "
-			     "(podman: --security-opt unmask=ALL), or outside of a container"
-			   : "";
+		text = proc_remedy(failure->err);
 		break;
 	case STEP_landlock:
 		text = "the kernel must be 5.13 or newer with Landlock on: boot with "
 		       "lsm=landlock,… "
 		       "(see /sys/kernel/security/lsm)";
+		break;
+	case STEP_observe:
+		text = observe_remedy(failure->err);
 		break;
 	case STEP_seccomp:
 		text = "the kernel needs CONFIG_SECCOMP_FILTER";

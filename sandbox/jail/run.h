@@ -6,7 +6,7 @@
  *	helper   its child: payload's uid, makes the namespaces and the file system, sits outside
  *	         of the pid namespace, reads the payload's real siginfo, kills everything
  *	idle     first child of the helper: PID 1 of the jail. Makes proc and the network, then
- *	         does nothing; ends when the helper is gone
+ *	         looks on at what is tried in it (observe.h); ends when the helper is gone
  *	payload  second child of the helper: gives up power, runs the command
  *
  * Creating a network namespace and opening the mounts take as long as all the rest, so these
@@ -25,17 +25,19 @@
 
 #include "sandbox/jail_spec.h"
 
+struct observe_table;
+
 /* In build order. LAYER: listed in the facts when it holds. */
 /* clang-format off */
 #define JAIL_STEPS(STEP, LAYER) \
-	STEP(start) STEP(spec) STEP(runtime) STEP(identity) LAYER(cgroup) STEP(sources) STEP(helper) \
+	STEP(start) STEP(spec) STEP(runtime) STEP(identity) LAYER(cgroup) STEP(sources) STEP(table) STEP(helper) \
 	LAYER(uid) LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
-	LAYER(netns) STEP(loopback) STEP(egress) LAYER(init) \
+	LAYER(netns) STEP(loopback) STEP(egress) STEP(resolver) LAYER(init) \
 	LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) STEP(parts) \
 	STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
 	STEP(payload) LAYER(session) STEP(attach) \
 	LAYER(gvisor) LAYER(cgroupns) LAYER(ids) LAYER(nesting) LAYER(rlimits) STEP(stdio) LAYER(caps) LAYER(nnp) \
-	LAYER(landlock) LAYER(seccomp) LAYER(selftest)
+	LAYER(landlock) LAYER(seccomp) STEP(observe) LAYER(selftest)
 /* clang-format on */
 
 #define JAIL_STEP_ENUM(name) STEP_##name,
@@ -93,7 +95,9 @@ struct jail_run {
 	int runtime;		     /* owned: gvisor: runsc, O_PATH, or -1 */
 	int self;		     /* owned: gvisor: our own program, or -1 */
 	int said;		     /* owned: gvisor: what runsc says, a memory file, or -1 */
-	int net_sock; /* this process's end of PID 1 <-> helper, then payload, or -1 */
+	int net_sock;	      /* this process's end of PID 1 <-> helper, then payload, or -1 */
+	bool told_to_observe; /* by the spec, whatever the backend can */
+	struct observe_table *observed; /* shared by all; NULL: not observed */
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
 	uid_t map_uid; /* that owner */
 	gid_t map_gid;
@@ -131,6 +135,8 @@ enum jail_message {
 	MSG_NOT_RUN, /* payload: exec failed; err in failure */
 	MSG_ENDED, /* helper: the payload has ended, and the rest is killed; status. The runner of
 			a sandbox: how the payload ended in there */
+	MSG_LISTENER, /* payload to PID 1: carries the listener of its filter */
+	MSG_COMMAND,  /* payload to PID 1: the command begins; PID 1: seen */
 };
 
 struct jail_packet {
@@ -144,6 +150,7 @@ struct jail_packet {
 	long long now_ms;  /* MSG_READY, MSG_ENDED: CLOCK_MONOTONIC of the event */
 	char work[16];	   /* MSG_READY: overlay, copy, bind, empty */
 	char which;	   /* MSG_COPY */
+	uint64_t seen;	   /* MSG_COMMAND: calls that were observed */
 	char note[256];	   /* MSG_READY */
 };
 

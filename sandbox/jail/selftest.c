@@ -77,8 +77,8 @@ static bool calls_say_bare(void)
 	       !have[1].effective && !have[1].permitted && !have[1].inheritable;
 }
 
-/* Only 0, 1, 2, sock, and the directory that is being read. */
-static bool descriptors_are_listed(int sock)
+/* Only 0, 1, 2, our sockets up to last, and the directory that is being read. */
+static bool descriptors_are_listed(int last)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
@@ -87,7 +87,7 @@ static bool descriptors_are_listed(int sock)
 	while (dir && (entry = readdir(dir))) {
 		long fd = strtol(entry->d_name, NULL, 10);
 
-		if (entry->d_name[0] != '.' && fd > 2 && fd != sock && fd != dirfd(dir))
+		if (entry->d_name[0] != '.' && fd > last && fd != dirfd(dir))
 			fine = false;
 	}
 	if (dir)
@@ -177,13 +177,13 @@ static bool can_work(bool gvisor)
 	       access(JAIL_HOME, R_OK | W_OK | X_OK) == 0;
 }
 
-static const char *first_surprise(bool gvisor, int sock)
+static const char *first_surprise(bool gvisor, int last)
 {
 	if (!(gvisor ? calls_say_bare() : status_is_bare()))
 		return "capabilities, no_new_privs or the filter are not as set";
 	if (getuid() != JAIL_ID || geteuid() != JAIL_ID || getgid() != JAIL_ID)
 		return "the ids are not those of the payload";
-	if (!descriptors_are_listed(sock))
+	if (!descriptors_are_listed(last))
 		return "a descriptor is open that is not listed";
 	if (!failed_with(socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0), EAFNOSUPPORT) ||
 	    !failed_with(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), EAFNOSUPPORT))
@@ -212,13 +212,13 @@ static const char *first_surprise(bool gvisor, int sock)
 	return NULL;
 }
 
-int confine_self_test(struct jail_run *run, int sock)
+int confine_self_test(struct jail_run *run, int last)
 {
 	const char *surprise;
 
 	if (step_enter(run, STEP_selftest) < 0)
 		return step_fail(run, "self-test");
-	surprise = first_surprise(run->spec.backend == JAIL_GVISOR, sock);
+	surprise = first_surprise(run->spec.backend == JAIL_GVISOR, last);
 	if (surprise) {
 		errno = 0;
 		return step_fail(run, "self-test: %s", surprise);

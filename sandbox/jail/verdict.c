@@ -10,6 +10,7 @@
 #include "pipeline/base/text.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/cgroup.h"
+#include "sandbox/jail/observe.h"
 #include "sandbox/jail/outer.h"
 
 /* How the payload ended: as the helper saw it, or as the sandbox's runner did. */
@@ -131,6 +132,7 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 	step_layers(run, facts->layers, sizeof(facts->layers));
 	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
 	facts->leftover = end->leftover;
+	observe_tell(run, facts);
 	if (outer->ready && end->now_ms >= outer->started_ms)
 		facts->elapsed_ms = (uint64_t)(end->now_ms - outer->started_ms);
 	if (run->failure.what[0]) {

@@ -51,7 +51,7 @@ class Jail:
         os.chmod(self.top, 0o755)
         self.bin = os.path.join(self.top, "bin")
         os.makedirs(self.bin, 0o755)
-        for program in ("agent-jail", "agent-jail-faults", "jailrun", "wall/jail_probe"):
+        for program in ("agent-jail", "agent-jail-faults", "jailrun", "wall/jail_probe", "wall/observe_probe"):
             shutil.copy(os.path.join(BUILD, program), self.bin)
         # a user has no control group, unless the test's own circumstances say otherwise (tests/vm)
         self.limits = os.environ.get("AGENT_TEST_LIMITS", "degraded") if mode == "user" else "cgroup"
@@ -89,7 +89,10 @@ class Jail:
             os.unlink(self.facts)
         except FileNotFoundError:
             text = ""
-        return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
+        facts = dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
+        if facts:
+            facts["egress"] = [line[7:] for line in text.split("\n") if line.startswith("egress=")]
+        return facts
 
     def run(self, *command, options=(), stdin=b"", timeout=TIMEOUT_S, env=None, program="jailrun"):
         self.facts = os.path.join(self.scratch, "facts-" + mark())

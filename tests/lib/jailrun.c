@@ -2,7 +2,7 @@
  * jailrun - starts agent-jail by hand, for tests and the bench
  *
  * jailrun [option…] -- command [argument…]
- *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --idle MS --cpu S --cpus N --degraded-ok --egress --backend NAME --runtime PATH
+ *   --mem N --pids N --disk N --inodes N --fsize N --wall MS --idle MS --cpu S --cpus N --degraded-ok --egress --observe-off --backend NAME --runtime PATH
  *   --store DIR --scratch DIR --layer NAME… --home-layer NAME… --work-dir DIR --work-rw --copy
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
@@ -82,6 +82,7 @@ enum {
 	O_BACKEND,
 	O_RUNTIME,
 	O_EGRESS,
+	O_OBSERVEOFF,
 	O_STORE,
 	O_SCRATCH,
 	O_LAYER,
@@ -121,6 +122,7 @@ static const struct option table[] = {
     {"backend", 1, NULL, O_BACKEND},
     {"runtime", 1, NULL, O_RUNTIME},
     {"egress", 0, NULL, O_EGRESS},
+    {"observe-off", 0, NULL, O_OBSERVEOFF},
     {"store", 1, NULL, O_STORE},
     {"scratch", 1, NULL, O_SCRATCH},
     {"layer", 1, NULL, O_LAYER},
@@ -197,6 +199,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_EGRESS:
 		o->spec.egress = true;
+		break;
+	case O_OBSERVEOFF:
+		o->spec.observe = false;
 		break;
 	case O_STORE:
 		o->spec.store = mem_strdup(optarg);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -282,38 +283,149 @@ static void idle_process_may_only_wait(void **state)
 }
 
 /* What agent audit prints comes from the same source, and is that program's. */
-static void table_says_what_the_filter_does(void **state)
+static void check_table(const struct sock_filter *code, size_t len, bool observed)
 {
+	const char *digest = jail_answers_digest(observed);
 	const struct jail_answer *answer;
 	unsigned listed = 0, conditions = 0;
 	bool seen[1024] = {false};
 	char hex[65];
 
-	(void)state;
-	sha256_hex(jail_payload_filter, sizeof(jail_payload_filter), hex);
-	assert_string_equal(hex, jail_answers_digest());
-	for (size_t i = 0; (answer = jail_answer_at(i)); i++) {
+	sha256_hex(code, len * sizeof(*code), hex);
+	assert_string_equal(hex, digest);
+	for (size_t i = 0; (answer = jail_answer_at(digest, i)); i++) {
+		struct seccomp_data data = {.nr = answer->number, .arch = NATIVE};
+
 		listed++;
 		conditions += answer->condition != NULL;
 		assert_in_range(answer->number, 0, 1023);
 		assert_false(seen[answer->number]);
 		seen[answer->number] = true;
-		if (answer->condition) /* and arguments that nobody may have */
-			assert_int_not_equal(
-			    call(answer->number,
-				 answer->number == SYS_personality ? READ_IMPLIES_EXEC : ~0ULL,
-				 answer->number == SYS_memfd_create ? ~0ULL : TIOCSTI, ~0ULL),
-			    SECCOMP_RET_ALLOW);
-		else
-			for (uint64_t arg = 0; arg < 3; arg++)
-				assert_int_equal(call(answer->number, arg - 1, arg, arg),
-						 answer->action);
+		if (answer
+			->condition) { /* and arguments that nobody may have, or that are told */
+			data.args[0] =
+			    answer->number == SYS_personality ? READ_IMPLIES_EXEC : ~0ULL;
+			if (answer->number == SYS_seccomp)
+				data.args[0] = SECCOMP_SET_MODE_FILTER;
+			data.args[1] = answer->number == SYS_seccomp
+					   ? SECCOMP_FILTER_FLAG_NEW_LISTENER
+				       : answer->number == SYS_memfd_create ? ~0ULL
+									    : TIOCSTI;
+			data.args[2] = data.args[3] = data.args[5] = ~0ULL;
+			assert_int_not_equal(run(code, len, &data), SECCOMP_RET_ALLOW);
+			continue;
+		}
+		for (uint64_t arg = 0; arg < 3; arg++) {
+			data.args[0] = arg - 1;
+			data.args[1] = data.args[2] = arg;
+			assert_int_equal(run(code, len, &data), answer->action);
+		}
 	}
 	for (int number = 0; number < 1024; number++)
 		if (!seen[number])
 			assert_int_equal(call(number, 0, 0, 0), REFUSED(ENOSYS));
 	assert_true(listed > 300);
-	assert_int_equal(conditions, 10);
+	assert_int_equal(conditions, observed ? 13 : 10);
+}
+
+static void table_says_what_the_filter_does(void **state)
+{
+	(void)state;
+	check_table(jail_payload_filter, ARRAY_LEN(jail_payload_filter), false);
+	check_table(jail_observed_filter, ARRAY_LEN(jail_observed_filter), true);
+	assert_null(jail_answer_at("no digest", 0));
+}
+
+/* Observed, a payload may do what it may otherwise, no more and no less: allowed calls with an address may be told,
+ * and so may the wish for a listener. */
+static void observed_filter_differs_in_what_is_told(void **state)
+{
+	static const uint64_t values[] = {0,
+					  1,
+					  2,
+					  8,
+					  10,
+					  15,
+					  16,
+					  17,
+					  24,
+					  28,
+					  29,
+					  110,
+					  111,
+					  128,
+					  0x5412,
+					  UINT32_MAX,
+					  1ULL << 32 | 16};
+
+	(void)state;
+	for (int number = -1; number < 1100; number++) {
+		for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+			struct seccomp_data data = {.nr = number, .arch = NATIVE};
+			uint32_t plain, told, length = (uint32_t)values[i];
+			bool is_address = length == 16 || length == 28 || length > 110;
+
+			for (size_t at = 0; at < 6; at++)
+				data.args[at] = values[i];
+			if (number == SYS_seccomp)
+				data.args[0] = SECCOMP_SET_MODE_FILTER;
+			plain = run(jail_payload_filter, ARRAY_LEN(jail_payload_filter), &data);
+			told =
+			    run(jail_observed_filter, ARRAY_LEN(jail_observed_filter), &data);
+			if (((number == SYS_connect || number == SYS_sendto) && is_address) ||
+			    (number == SYS_seccomp &&
+			     length & SECCOMP_FILTER_FLAG_NEW_LISTENER)) {
+				assert_int_equal(plain, SECCOMP_RET_ALLOW);
+				assert_int_equal(told, SECCOMP_RET_USER_NOTIF);
+			} else {
+				assert_int_equal(told, plain);
+			}
+		}
+	}
+}
+
+static void observer_may_only_look_and_answer(void **state)
+{
+	static const int calls[] = {SYS_read,	      SYS_recvfrom,	   SYS_recvmsg,
+				    SYS_sendto,	      SYS_sendmsg,	   SYS_accept4,
+				    SYS_close,	      SYS_ppoll,	   SYS_process_vm_readv,
+				    SYS_readlinkat,   SYS_getxattr,	   SYS_exit_group,
+				    SYS_rt_sigreturn, SYS_restart_syscall,
+#ifdef SYS_poll
+				    SYS_poll,	      SYS_readlink
+#endif
+	};
+
+	(void)state;
+	for (int number = 0; number < 600; number++) {
+		struct seccomp_data data = {.nr = number, .arch = NATIVE};
+		uint32_t wanted = SECCOMP_RET_KILL_PROCESS;
+
+		for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+			if (calls[i] == number)
+				wanted = SECCOMP_RET_ALLOW;
+		assert_int_equal(
+		    run(jail_observer_filter, ARRAY_LEN(jail_observer_filter), &data), wanted);
+	}
+	for (uint32_t flags = 0; flags < 1u << 22; flags++) {
+		struct seccomp_data data = {
+		    .nr = SYS_openat, .arch = NATIVE, .args = {0, 0, flags}};
+
+		assert_int_equal(
+		    run(jail_observer_filter, ARRAY_LEN(jail_observer_filter), &data),
+		    flags == (O_RDONLY | O_CLOEXEC) ? SECCOMP_RET_ALLOW
+						    : SECCOMP_RET_KILL_PROCESS);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		struct seccomp_data data = {
+		    .nr = SYS_ioctl,
+		    .arch = NATIVE,
+		    .args = {0, i ? SECCOMP_IOCTL_NOTIF_ADDFD : SECCOMP_IOCTL_NOTIF_RECV}};
+
+		assert_int_equal(
+		    run(jail_observer_filter, ARRAY_LEN(jail_observer_filter), &data),
+		    i ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW);
+	}
 }
 
 int main(void)
@@ -329,6 +441,8 @@ int main(void)
 	    cmocka_unit_test(arguments_are_compared_in_32_bits),
 	    cmocka_unit_test(huge_pages_are_as_where_there_are_none),
 	    cmocka_unit_test(idle_process_may_only_wait),
+	    cmocka_unit_test(observed_filter_differs_in_what_is_told),
+	    cmocka_unit_test(observer_may_only_look_and_answer),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -260,6 +261,88 @@ static void facts_round_trip_keeps_all(void **state)
 	assert_string_equal(jail_outcome_text((enum jail_outcome)77), "?");
 }
 
+static void add_egress(struct jail_facts *facts, const char *proto, const char *host,
+		       unsigned port, const char *program)
+{
+	struct jail_egress *egress = &facts->egress[facts->egress_count++];
+
+	snprintf(egress->proto, sizeof(egress->proto), "%s", proto);
+	snprintf(egress->host, sizeof(egress->host), "%s", host);
+	snprintf(egress->program, sizeof(egress->program), "%s", program);
+	egress->port = port;
+	egress->count = facts->egress_count;
+}
+
+static void facts_of_egress_come_back_as_they_were(void **state)
+{
+	struct jail_facts facts = {.outcome = JAIL_EXITED,
+				   .observe = JAIL_OBSERVE_ON,
+				   .egress_more = 7,
+				   .listeners = 1},
+			  back;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error err = {0};
+
+	(void)state;
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	add_egress(&facts, "tcp", "2001:db8::1", 65535, "a b (/c d)=e");
+	while (facts.egress_count < JAIL_EGRESS_MAX)
+		add_egress(&facts, "dns", "a.example", 0, "/usr/bin/x");
+	jail_facts_format(&facts, &text);
+	assert_true(text.len < 65536); /* the pipe that they go through */
+	assert_int_equal(jail_facts_parse(text.data, text.len, &back, &err), 0);
+	assert_int_equal(back.observe, JAIL_OBSERVE_ON);
+	assert_int_equal(back.egress_count, JAIL_EGRESS_MAX);
+	assert_int_equal(back.egress_more, 7);
+	assert_int_equal(back.listeners, 1);
+	assert_memory_equal(back.egress, facts.egress, sizeof(facts.egress));
+}
+
+/* "observe=on" and what follows of good facts, with one more record behind it. */
+static int parse_with_egress(const char *record, int times)
+{
+	struct jail_facts facts = {.outcome = JAIL_EXITED, .observe = JAIL_OBSERVE_ON}, back;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE, longer AUTO_STRBUF = STRBUF_NONE;
+	struct error err = {0};
+
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	strbuf_init(&longer, JAIL_SPEC_MAX);
+	jail_facts_format(&facts, &text);
+	for (size_t at = 0; at < text.len; at += strlen(text.data + at) + 1) {
+		strbuf_add(&longer, text.data + at, strlen(text.data + at) + 1);
+		if (strcmp(text.data + at, "observe=on") == 0)
+			for (int i = 0; i < times; i++)
+				strbuf_add(&longer, record, strlen(record) + 1);
+	}
+	return jail_facts_parse(longer.data, longer.len, &back, &err);
+}
+
+static void malformed_egress_is_refused(void **state)
+{
+	static const char *const bad[] = {"egress=",
+					  "egress=tcp",
+					  "egress=tcp 1 2 3",
+					  "egress=tcp 1 2 h ",
+					  "egress= 1 2 h p",
+					  "egress=tcp -1 2 h p",
+					  "egress=tcp 1 65536 h p",
+					  "egress=tcp x 2 h p",
+					  "egress=tcp 1  h p",
+					  "egress=tcptcptcp 1 2 h p",
+					  "egress=tcp 01 2 h p",
+					  "egress=tcp 99999999999999999999999 2 h p",
+					  "egres=tcp 1 2 h p"};
+
+	(void)state;
+	assert_int_equal(parse_with_egress("egress=tcp 1 2 h p", 1), 0);
+	assert_int_equal(parse_with_egress("egress=tcp 1 2 h p", JAIL_EGRESS_MAX), 0);
+	assert_int_equal(parse_with_egress("egress=tcp 1 2 h p", JAIL_EGRESS_MAX + 1),
+			 ERROR_USAGE);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (parse_with_egress(bad[i], 1) == 0)
+			fail_msg("taken: %s", bad[i]);
+}
+
 static void facts_too_long_a_text_is_refused(void **state)
 {
 	struct jail_facts facts = {.outcome = JAIL_EXITED}, back;
@@ -289,6 +372,8 @@ int main(void)
 	    cmocka_unit_test(go_round_trip_keeps_order),
 	    cmocka_unit_test(go_names_out_of_the_store_are_refused),
 	    cmocka_unit_test(facts_round_trip_keeps_all),
+	    cmocka_unit_test(facts_of_egress_come_back_as_they_were),
+	    cmocka_unit_test(malformed_egress_is_refused),
 	    cmocka_unit_test(facts_too_long_a_text_is_refused),
 	};
 
