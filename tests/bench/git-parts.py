@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Measures the parts of a run that work on git objects, each as the supervisor starts it: `agent-apply
-base`, `agent-apply edit` of five files, and the layers that agent-test lays out, on repositories of 1,000 and of
-80,000 files (9 KB each, 260 files a directory). Prints a table; judges nothing.
+base`, `agent-apply edit` of five files, and the base layers of agent-layer, on repositories of 1,000 and of 80,000
+files (5 KB on average). Prints tables; judges nothing. Layers are measured on tmpfs, next to `git worktree add` with
+the number of checkout workers that is best for it, the two in turn: on a disk both wait for the same writes.
 
 usage: tests/bench/git-parts.py [BUILD] [--runs N] [--small]
 """
@@ -51,6 +52,75 @@ def timed_git(repo, index, patch):
     took = (time.perf_counter() - begun) * 1000
     os.unlink(index)
     return took
+
+
+def change(repo, count):
+    """A commit upon the last one that changes that many files. Its tree."""
+    feed = ["commit refs/heads/main\ncommitter A <a@example.org> 1700000001 +0000\ndata 2\ny\nfrom refs/heads/main^0\n"]
+    for i in range(0, count * 7, 7):
+        feed.append(f"M 100644 inline src/d{i % 50:02}/e{i // 50 % 260:03}/f{i}.c\ndata 8\nchanged\n\n")
+    subprocess.run(["git", "--git-dir", repo, "fast-import", "--quiet"], input="".join(feed).encode(), check=True)
+    return tree_of(repo)
+
+
+def tree_of(repo):
+    return subprocess.run(["git", "--git-dir", repo, "rev-parse", "HEAD^{tree}"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def make_layer(repo, tree, place, candidates=(), workers=1):
+    """As cmd/agent/step_layer.c: the first begins, the others join when it has told its plan. Milliseconds."""
+    from stage import Stage, row_uid
+
+    layer = tempfile.mkdtemp(dir=place, prefix="layer-")
+    os.mkdir(os.path.join(layer, "tree"))
+    for path in (layer, os.path.join(layer, "tree")):
+        os.chmod(path, 0o755)
+        os.chown(path, *[row_uid("LAYER") if os.geteuid() == 0 else -1] * 2)
+    board = os.memfd_create("board")
+    os.ftruncate(board, 4096)
+    job = {"paths": {"repo": repo, "layer": layer}, "tree": tree}
+    begun = time.perf_counter()
+    stages = [Stage("agent-layer", None, {**job, "worker": 0, "candidates": list(candidates)}, {27: board})]
+    base = (stages[0].event("plan", 60) or {}).get("base")
+    for worker in range(1, workers):
+        stages.append(Stage("agent-layer", None, {**job, "worker": worker, "base": base}, {27: board}))
+    for stage in stages:
+        status, words = stage.wait(300)
+        if status != 0:
+            sys.exit(f"agent-layer: {status} {words} {stage.events}")
+    took = (time.perf_counter() - begun) * 1000
+    for stage in stages:
+        stage.kill()
+    os.close(board)
+    shutil.rmtree(layer)
+    return took
+
+
+def add_worktree(repo, place, workers):
+    tree = os.path.join(place, "worktree")
+    begun = time.perf_counter()
+    subprocess.run(["git", "--git-dir", repo, "-c", f"checkout.workers={workers}", "worktree", "add", "-q", "--detach", tree],
+                   check=True)
+    took = (time.perf_counter() - begun) * 1000
+    shutil.rmtree(tree)
+    subprocess.run(["git", "--git-dir", repo, "worktree", "prune"], check=True)
+    return took
+
+
+def bench_layers(repo, count, place, runs):
+    tree, cpus = tree_of(repo), len(os.sched_getaffinity(0))
+    trials = {n: add_worktree(repo, place, n) for n in (1, 2, 4, 8)}
+    best = min(trials, key=trials.get)
+    ours, git, following = [], [], []
+    for _ in range(runs):
+        git.append(add_worktree(repo, place, best))
+        ours.append(make_layer(repo, tree, place, workers=cpus))
+    after = change(repo, min(100, count // 10))
+    for _ in range(runs):
+        following.append(make_layer(repo, after, place, candidates=[tree]))
+    cells = [f"{statistics.median(v):,.0f} ({max(v):,.0f})" for v in (ours, git, following)]
+    print(f"| {count:,} files | {' | '.join(cells)} | {best} |", flush=True)
 
 
 def main():
@@ -105,6 +175,15 @@ def main():
             by_git = [timed_git(repo, os.path.join(place, "index"), patch) for _ in range(min(args.runs, 5))]
             cells = [f"{statistics.median(v):.1f} ({max(v):.1f})" for v in (times["base"], times["edit"], by_git)]
             print(f"| {count:,} files | {' | '.join(cells)} |", flush=True)
+        print("\n| median, ms (worst) | base layer | git worktree add | next commit's layer, 100 files | git's workers |\n"
+              "|---|---|---|---|---|")
+        fast = tempfile.mkdtemp(prefix="agent-bench-", dir="/dev/shm")
+        os.chmod(fast, 0o755)
+        try:
+            for count in (1000,) if args.small else (1000, 80000):
+                bench_layers(os.path.join(place, f"r{count}.git"), count, fast, min(args.runs, 5))
+        finally:
+            shutil.rmtree(fast)
     finally:
         shutil.rmtree(place)
 

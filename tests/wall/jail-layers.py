@@ -77,6 +77,58 @@ def same_meaning(t, jail, mode):
     t.ok("not a git repository" in result.err, f"{mode}: no repository of the host shows through", result.text())
 
 
+# What test suites do to their tree, each on a lower layer's files. (Both names of a linked file have one inode, but an
+# overlay tells the number of the lower file for the old name as long as it is cached.)
+DO = r"""
+set -e
+test "$(stat -c %Y Makefile)" = 1000000000; make -s; test -e out; test "$(make)" != ""; test "$(make -q && echo fresh)" = fresh
+touch src.c; ! make -q; make -s >/dev/null
+ln src.c hard; test "$(stat -c %h src.c)" = 2; echo x >>hard; tail -1 src.c
+mv dir renamed; cat renamed/sub/f; mkdir dir; test -z "$(ls dir)"; mv renamed/sub dir/; cat dir/sub/f; rm -r renamed dir
+python3 - <<'PY'
+import os
+fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+os.write(fd, b"unnamed\n")
+here = os.open(".", os.O_RDONLY)
+os.link(f"/proc/self/fd/{fd}", "named", dst_dir_fd=here)  # with it, Python calls linkat
+print(open("named").read(), end="")
+os.rename("named", "src.c")
+os.utime("src.c", ns=(1, 2))
+assert os.stat("src.c").st_mtime_ns == 2
+PY
+git -c init.defaultBranch=m init -q; git add -A; git -c user.name=t -c user.email=t@example.org commit -qm x
+test -z "$(git status --porcelain)"; echo more >>src.c; git status --porcelain
+"""
+
+
+def worked_on(t, jail, mode):
+    """Time stamps for make, hard links, unnamed files, renamed directories and git, on overlay and copy alike."""
+    options = jail.layer("base/0003/tree", {"Makefile": "out: src.c\n\tcp src.c out\n", "src.c": "one\n", "dir/sub/f": "f\n"})
+    for folder, dirs, files in os.walk(os.path.join(jail.store, "base/0003/tree")):
+        for name in dirs + files:
+            os.utime(os.path.join(folder, name), (1000000000, 1000000000))
+    for how, extra in ((overlay(), []), ("copy", ["--copy"])):
+        result = jail.run("/bin/sh", "-c", DO, options=[*jail.stores(), *options, *extra])
+        t.ok((result.status, result.work) == (0, how) and result.out.endswith("x\nf\nf\nunnamed\n M src.c\n"),
+             f"{mode}: a test suite can work on its files ({how})", result.text())
+
+
+def stacked(t, jail, mode):
+    """Layers that hold only what differs, four deep: what one takes away another brings back, and so on."""
+    options = []
+    for name, files in (
+            ("d", {"a": "4\n", "dir": "a file\n", "sub/gone": "back\n", "again/new": "n\n"}),
+            ("c", {"sub/gone": None, "again": ("dir", False), "b": None, "file": ("dir", False), "file/in": "in\n"}),
+            ("b", {"again": None, "dir/x": None, "b": "2\n", "file": None}),
+            ("a", {"a": "1\n", "again/old": "o\n", "dir/x": "x\n", "dir/y": "y\n", "sub/gone": "g\n", "sub/stays": "s\n", "file": "f\n"})):
+        options += jail.layer(f"base/{name}/tree", files)
+    listing = "cd /work && find . -mindepth 1 -type f -printf '%p ' -exec cat {} \\; | sort"
+    wanted = "./a 4\n./again/new n\n./dir a file\n./file/in in\n./sub/gone back\n./sub/stays s\n"
+    for extra, how in (([], overlay()), (["--copy"], "copy")):
+        result = jail.run("/bin/sh", "-c", listing, options=[*jail.stores(), *options, *extra])
+        t.equal((result.status, result.out, result.work), (0, wanted, how), f"{mode}: a stack of differences ({how})", result.text())
+
+
 def many(t, jail, mode):
     options = [*jail.stores()]
     count = 8 if "AGENT_TEST_BRIEF" in os.environ else 100  # on a slow machine (tests/vm)
@@ -172,6 +224,9 @@ def main():
         for mode in modes():
             with Jail(mode) as jail:
                 same_meaning(t, jail, mode)
+            with Jail(mode) as jail:
+                worked_on(t, jail, mode)
+                stacked(t, jail, mode)
             with Jail(mode) as jail:
                 many(t, jail, mode)
                 bad_names(t, jail, mode)
