@@ -37,7 +37,7 @@ static bool apply_proven(const struct edit_job *job, struct strbuf *out)
 	if (hunks_apply_exactly(job->data.data, job->data.len, edit->hunks, edit->hunk_count,
 				out)) {
 		repo_hash_blob(out->data, out->len, oid);
-		if (id_begins(oid, edit->new_id))
+		if (edit->remove ? out->len == 0 : id_begins(oid, edit->new_id))
 			return true;
 	}
 	strbuf_reset(out);

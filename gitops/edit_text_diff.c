@@ -186,14 +186,6 @@ static char *path_of_pair(const char *minus, const char *plus)
 	return NULL;
 }
 
-/* One name, where the other is /dev/null or was left out. */
-static char *path_of_one(const char *name, const char *prefix)
-{
-	const char *rest = without(name, prefix);
-
-	return mem_strdup(rest ? rest : name);
-}
-
 /* "a/x b/x", where nothing else tells the name: the two halves are the same. */
 static char *path_of_git(const char *names)
 {
@@ -209,6 +201,15 @@ static char *path_of_git(const char *names)
 			return path;
 	}
 	return NULL;
+}
+
+/* One name, where the other is /dev/null or was left out; what git's own line says first. */
+static char *path_of_one(const struct section *section, const char *name, const char *prefix)
+{
+	const char *rest = without(name, prefix);
+	char *path = section->git_names ? path_of_git(section->git_names) : NULL;
+
+	return path ? path : mem_strdup(rest ? rest : name);
 }
 
 static int name_section(struct diff *diff)
@@ -228,16 +229,16 @@ static int name_section(struct diff *diff)
 		edit->copy = !section->rename_from;
 	} else if (section->minus && is_null(section->minus) && section->plus) {
 		edit->create = true;
-		edit->path = path_of_one(section->plus, "b/");
+		edit->path = path_of_one(section, section->plus, "b/");
 	} else if (section->plus && is_null(section->plus) && section->minus) {
 		edit->remove = true;
-		edit->path = path_of_one(section->minus, "a/");
+		edit->path = path_of_one(section, section->minus, "a/");
 	} else if (section->minus && section->plus) {
 		edit->path = path_of_pair(section->minus, section->plus);
 	} else if (section->plus) {
-		edit->path = path_of_one(section->plus, "b/");
+		edit->path = path_of_one(section, section->plus, "b/");
 	} else if (section->minus) {
-		edit->path = path_of_one(section->minus, "a/");
+		edit->path = path_of_one(section, section->minus, "a/");
 	} else if (section->git_names) {
 		edit->path = path_of_git(section->git_names);
 	} else if (diff->fence_name) {

@@ -41,6 +41,9 @@ static const struct config_key keys[] = {
      "longest silence of the provider"},
     {"model.callTimeout", CONFIG_SECONDS, false, "900", NULL, "longest single call"},
     {"model.turns", CONFIG_SIZE, false, "80", NULL, "most calls a round"},
+    {"model.edits", CONFIG_CHOICE, false, "auto", "auto tools text",
+     "how the model edits: by tool calls, or by text; auto: text where its server says that it "
+     "has no tools"},
     {"model.private", CONFIG_CHOICE, false, "no", "no yes",
      "whether the provider may have a private network address (loopback names always may)"},
     {"budget.runTokens", CONFIG_SIZE, false, "2m", NULL, "most tokens a run, input and output"},

@@ -132,6 +132,7 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 	js_set_str(job, "title", js_str(js_get(run->request, "issue"), "title", ""));
 	js_set_str(job, "test_command", config_get(run->config, "test.command"));
 	js_set_str(job, "feedback", feedback);
+	js_set_str(job, "edits", config_get(run->config, "model.edits"));
 	js_set_int(limits, "max_output_tokens",
 		   config_number(run->config, "model.maxOutputTokens"));
 	js_set_int(limits, "idle_ms", config_number(run->config, "model.idleTimeout") * 1000);

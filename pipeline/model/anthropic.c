@@ -166,7 +166,8 @@ static void make_request(const struct provider_request *request, struct strbuf *
 	js_set_str(root, "model", request->model);
 	js_set_int(root, "max_tokens", request->max_output_tokens);
 	js_set_bool(root, "stream", true);
-	js_set(root, "tools", wire_tools(request->tools));
+	if (request->tools)
+		js_set(root, "tools", wire_tools(request->tools));
 	js_set(root, "system", system);
 	js_set(root, "messages", messages);
 	for (size_t i = 0; i < talk_len(request->talk); i++) {

@@ -297,6 +297,7 @@ int call_model(struct caller *caller, const struct talk *talk, size_t turn, stru
 		if (fault.kind == FAULT_REQUEST &&
 		    provider_learn(caller->provider, &caller->quirks, fault.detail))
 			continue;
+		caller->toolless = fault.kind == FAULT_TOOLS;
 		if (!wait_for_retry(caller, &fault, tries, until))
 			return give_up(caller, &fault, tries, err);
 	}

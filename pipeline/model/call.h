@@ -6,6 +6,7 @@
 #ifndef MODEL_CALL_H
 #define MODEL_CALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct error;
@@ -23,9 +24,10 @@ struct caller {
 	struct http *http;	   /* borrowed */
 	const struct secret *key;  /* borrowed, or NULL */
 	const struct scrub *scrub; /* borrowed */
-	const struct json *tools;  /* borrowed: tools_schema() */
+	const struct json *tools;  /* borrowed: tools_schema(); NULL: none are offered */
 	const char *model;	   /* "anthropic:NAME", as written into lines */
 	unsigned quirks;	   /* learnt: enum provider_quirk */
+	bool toolless;		   /* set: the call failed because the model takes no tools */
 };
 
 /*

@@ -55,6 +55,19 @@ static int parse_provider(const struct json *json, struct model_job *job, struct
 	return 0;
 }
 
+static int parse_edits(const char *name, enum model_edits *edits, struct error *err)
+{
+	static const char *const names[] = {
+	    [EDITS_AUTO] = "auto", [EDITS_TOOLS] = "tools", [EDITS_TEXT] = "text"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0) {
+			*edits = (enum model_edits)i;
+			return 0;
+		}
+	return error_set(err, ERROR_USAGE, "\"edits\" is none of auto, tools, text");
+}
+
 static int need_oid(const struct json *json, const char *key, const char **oid,
 		    struct error *err)
 {
@@ -87,6 +100,8 @@ static int parse(const struct json *json, struct model_job *job, struct error *e
 		result = js_need_int(json, "rounds", job->round, 1000, &job->rounds, err);
 	if (result == 0)
 		result = parse_limits(js_get(json, "limits"), &job->limits, err);
+	if (result == 0)
+		result = parse_edits(js_str(json, "edits", "auto"), &job->edits, err);
 	if (result == 0 && job->round > 1 && !job->feedback)
 		result = error_set(err, ERROR_USAGE, "\"feedback\" is missing in round %lld",
 				   job->round);

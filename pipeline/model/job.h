@@ -7,7 +7,7 @@
  *	 "base_commit":OID,"base_tree":OID,"round":N,"rounds":N,"title":TEXT,"feedback":TEXT|null,
  *	 "limits":{"max_output_tokens":N,"idle_ms":N,"call_ms":N,"response_bytes":N,"turns":N,"backoff_ms":N,
  *	           "files":N,"bytes":N},
- *	 "test_command":TEXT}
+ *	 "test_command":TEXT,"edits":"auto"|"tools"|"text"?}
  *
  * Every limit may be left out. call_ms is for one answer with all its tries and waits.
  */
@@ -30,6 +30,12 @@ struct model_limits {
 	long long files, bytes; /* that the change may touch and write; 0: the view's own */
 };
 
+enum model_edits {
+	EDITS_AUTO,  /* by tools; as text where the provider says that the model has none */
+	EDITS_TOOLS, /* by tool calls */
+	EDITS_TEXT,  /* by what it writes (pipeline/model/text_turn.h) */
+};
+
 /* Strings are borrowed from the JSON. */
 struct model_job {
 	const struct json *paths;
@@ -44,6 +50,7 @@ struct model_job {
 	const char *title;
 	const char *feedback;	  /* NULL in round 1 */
 	const char *test_command; /* NULL: not told */
+	enum model_edits edits;
 	struct model_limits limits;
 };
 

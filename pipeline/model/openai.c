@@ -157,7 +157,8 @@ static void make_request(const struct provider_request *request, struct strbuf *
 		js_set_bool(options, "include_usage", true);
 		js_set(root, "stream_options", options);
 	}
-	js_set(root, "tools", wire_tools(request->tools));
+	if (request->tools)
+		js_set(root, "tools", wire_tools(request->tools));
 	js_set(root, "messages", messages);
 	for (size_t i = 0; i < talk_len(request->talk); i++) {
 		const struct json *line = talk_at(request->talk, i);

@@ -7,16 +7,19 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/model/job.h"
 
-static const char system_text[] =
-    "You change the code of a git repository so that it does what a task asks.\n"
-    "\n"
+static const char opening[] =
+    "You change the code of a git repository so that it does what a task asks.\n\n";
+
+static const char by_tools[] =
     "You work only through the tools: they read and edit the files of one commit, in memory. "
     "You cannot "
     "run anything, and there is no network. When the change is complete, call submit; the "
     "project's tests "
     "are then run on exactly that state, in a sandbox without network. If they fail, you get "
     "their output "
-    "and can mend the change.\n"
+    "and can mend the change.\n";
+
+static const char rules[] =
     "\n"
     "Rules:\n"
     "- Look before you edit: find the code concerned, its callers and its tests. Several tool "
@@ -37,6 +40,48 @@ static const char system_text[] =
     "- If the task cannot be done, or there is nothing to do, say why in one or two sentences "
     "and end "
     "your turn without submitting.\n";
+
+const char prompt_text[] =
+    "You have no tools here; you work by what you write. The files are those of one commit, in "
+    "memory. You cannot run anything, and there is no network.\n"
+    "\n"
+    "To see something, write lines like these, each at the left edge; the next message answers "
+    "them:\n"
+    "LIST src\n"
+    "READ src/a.c\n"
+    "READ src/a.c 100-180\n"
+    "FIND text within a line\n"
+    "\n"
+    "To change files, write search and replace blocks, each below the path of its file on a "
+    "line "
+    "of its own:\n"
+    "\n"
+    "src/a.c\n"
+    "<<<<<<< SEARCH\n"
+    "lines of the file as they are now, enough of them to be found once\n"
+    "=======\n"
+    "the lines that come in their place\n"
+    ">>>>>>> REPLACE\n"
+    "\n"
+    "Copy the lines exactly, with their indentation, without line numbers, and leave nothing "
+    "out "
+    "with '...'. A block with nothing between SEARCH and ======= makes a new file. Where the "
+    "file "
+    "itself has such marker lines, use longer ones. These lines remove and rename:\n"
+    "DELETE src/old.c\n"
+    "RENAME src/b.c TO src/c.c\n"
+    "\n"
+    "The edits of one answer are all made, or none of them; you are told which. When the "
+    "change "
+    "is complete, write this line, and below it what was done and why; that submits it, and "
+    "the "
+    "project's tests are then run on exactly that state, in a sandbox without network. If they "
+    "fail, you get their output and can mend the change:\n"
+    "DONE: one line that says what the change does\n";
+
+const char prompt_text_nothing[] =
+    "There was no request, no edit and no DONE line in your answer. Write blocks, requests, or "
+    "DONE: TITLE at the left edge of a line. If there is nothing to do, say why once more.";
 
 const char prompt_cut[] = "Your answer was cut because it reached the output limit. Go on, in "
 			  "smaller steps: one tool call at a "
@@ -71,7 +116,9 @@ static void add_test_command(const struct model_job *job, struct strbuf *out)
 
 void prompt_system(const struct model_job *job, struct strbuf *out)
 {
-	strbuf_adds(out, system_text);
+	strbuf_adds(out, opening);
+	strbuf_adds(out, job->edits == EDITS_TEXT ? prompt_text : by_tools);
+	strbuf_adds(out, rules);
 	if (job->rounds > 1)
 		strbuf_addf(out, "- There are at most %lld rounds of change and test.\n",
 			    job->rounds);

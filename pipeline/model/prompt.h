@@ -27,6 +27,8 @@ void prompt_frame(const char *name, const char *text, size_t len, struct strbuf 
 extern const char prompt_cut[];	     /* an answer without a call was cut at the output limit */
 extern const char prompt_cut_call[]; /* a tool call was: the result of that call */
 extern const char prompt_silent[];   /* an empty answer */
-extern const char prompt_last[];     /* the next answer is the last one */
+extern const char prompt_text[];     /* how a model without tools works */
+extern const char prompt_text_nothing[]; /* such a model wrote nothing of use */
+extern const char prompt_last[];	 /* the next answer is the last one */
 
 #endif

@@ -23,7 +23,7 @@ enum provider_quirk {
 
 struct provider_request {
 	const struct talk *talk;
-	const struct json *tools; /* tools_schema() */
+	const struct json *tools; /* tools_schema(); NULL: none are offered */
 	const char *model;
 	long long max_output_tokens;
 	unsigned quirks; /* enum provider_quirk */

@@ -15,6 +15,7 @@
 #include "pipeline/model/prompt.h"
 #include "pipeline/model/replay.h"
 #include "pipeline/model/reply.h"
+#include "pipeline/model/text_turn.h"
 
 #define LISTING_MAX 200	    /* entries of the root directory that the task shows */
 #define MALFORMED_SHOWN 200 /* bytes of arguments that are no JSON, in the message */
@@ -200,6 +201,49 @@ static int open_talk(struct round *round, struct error *err)
 	return kind;
 }
 
+static bool is_cut(const struct json *line)
+{
+	return reply_stop_of(js_str(line, "stop", NULL)) != STOP_END;
+}
+
+/* Makes again what an answer in text made: what was refused then is refused now. */
+static int redo_text(struct round *round, const struct json *line, struct error *err)
+{
+	struct text_turn turn AUTO_TEXT_TURN;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+	text_turn_init(&turn);
+	strbuf_init(&text, STRBUF_MAX);
+	line_text(line, &text);
+	return text_turn_take(round->box, text.data, text.len, &turn, err);
+}
+
+/* A model whose server refused tools was told so (prompt_text); that holds when a process takes
+ * the conversation up. A recording is text when nothing in it is a call and something an edit. */
+static bool edits_as_text(const struct round *round)
+{
+	const struct talk *talk = round->recording ? round->recording : round->talk;
+	bool told = false;
+
+	if (round->job->edits != EDITS_AUTO)
+		return round->job->edits == EDITS_TEXT;
+	for (size_t i = 0; i < talk_len(talk); i++) {
+		const struct json *line = talk_at(talk, i);
+		struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+		strbuf_init(&text, STRBUF_MAX);
+		line_text(line, &text);
+		if (line_calls(line))
+			return false;
+		if (round->recording ? strcmp(line_role(line), "assistant") == 0 &&
+					   text_turn_has_edits(text.data, text.len)
+				     : strcmp(line_role(line), "user") == 0 &&
+					   strcmp(text.data, prompt_text) == 0)
+			told = true;
+	}
+	return told;
+}
+
 static int redo(struct round *round, struct error *err)
 {
 	int kind = 0;
@@ -214,6 +258,8 @@ static int redo(struct round *round, struct error *err)
 		count_answer(round, line);
 		if (after && strcmp(line_role(after), "tool") == 0)
 			kind = redo_turn(round, line, after, err);
+		else if (after && round->text && !is_cut(line))
+			kind = redo_text(round, line, err);
 	}
 	round->cut = 0; /* the limit may have been raised since */
 	return kind;
@@ -263,8 +309,7 @@ static int cut_too_often(const struct round *round, struct error *err)
 	return error_next(err, "raise [model] maxOutputTokens, then: agent resume");
 }
 
-/* An answer without a tool call that is not cut: the model is done. This is where an answer in
- * text (for models without tools) will be turned into edits. */
+/* An answer without a tool call that is not cut: the model is done. */
 static int end_turn(struct round *round, const struct json *line, struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
@@ -287,6 +332,34 @@ static int end_turn(struct round *round, const struct json *line, struct error *
 	return 0;
 }
 
+/* An answer of a model without tools. */
+static int take_text(struct round *round, const struct json *line, struct error *err)
+{
+	struct text_turn turn AUTO_TEXT_TURN;
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int kind;
+
+	text_turn_init(&turn);
+	strbuf_init(&text, STRBUF_MAX);
+	line_text(line, &text);
+	kind = text_turn_take(round->box, text.data, text.len, &turn, err);
+	if (kind < 0 || round->box->submitted)
+		return kind;
+	event_progress("turn %zu: %zu requests, %zu edits%s", round->turns, turn.requests,
+		       turn.edits, turn.refused ? " (refused)" : "");
+	if (turn.say.len)
+		return say(round, "user", turn.say.data, turn.say.len, err);
+	/* words alone: asked about once, then they are the model's last ones */
+	const struct json *before = talk_at(round->talk, talk_len(round->talk) - 2);
+	struct strbuf asked AUTO_STRBUF = STRBUF_NONE;
+	strbuf_init(&asked, STRBUF_MAX);
+	line_text(before, &asked);
+	if (strcmp(asked.data, prompt_text_nothing) != 0)
+		return say(round, "user", prompt_text_nothing, strlen(prompt_text_nothing),
+			   err);
+	return end_turn(round, line, err);
+}
+
 /* Takes what the last answer asks for. 0: go on (box->submitted says when it is over). */
 static int take_answer(struct round *round, const struct json *line, struct error *err)
 {
@@ -307,7 +380,25 @@ static int take_answer(struct round *round, const struct json *line, struct erro
 		return say(round, "user", prompt_cut, strlen(prompt_cut), err);
 	if (stop == STOP_PAUSED)
 		return 0;
+	if (round->text)
+		return take_text(round, line, err);
 	return end_turn(round, line, err);
+}
+
+/* The server says that the model has no tools: it is told how to work without. */
+static bool may_turn_to_text(const struct round *round)
+{
+	return round->caller->toolless && !round->text && round->job->edits == EDITS_AUTO &&
+	       talk_count(round->talk, "assistant") == 0;
+}
+
+static int turn_to_text(struct round *round, struct error *err)
+{
+	*err = (struct error){0};
+	event_progress("%s takes no tools: it edits by text", round->job->model);
+	round->text = true;
+	round->caller->tools = NULL;
+	return say(round, "user", prompt_text, strlen(prompt_text), err);
 }
 
 static int ask(struct round *round, struct error *err)
@@ -331,6 +422,8 @@ static int ask(struct round *round, struct error *err)
 	} else {
 		event_progress("turn %zu: asking %s", round->turns + 1, round->job->model);
 		kind = call_model(round->caller, round->talk, round->turns + 1, &line, err);
+		if (kind < 0 && may_turn_to_text(round))
+			return turn_to_text(round, err);
 	}
 	if (kind == 0)
 		kind = talk_append(round->talk, line, err);
@@ -341,8 +434,12 @@ static int ask(struct round *round, struct error *err)
 
 int round_run(struct round *round, struct error *err)
 {
-	int kind = take_up(round, err);
+	int kind;
 
+	round->text = edits_as_text(round);
+	if (round->text && round->caller)
+		round->caller->tools = NULL;
+	kind = take_up(round, err);
 	while (kind == 0 && !round->box->submitted) {
 		const struct json *last = talk_last(round->talk);
 		bool answered = strcmp(line_role(last), "assistant") == 0;

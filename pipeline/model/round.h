@@ -29,6 +29,7 @@ struct round {
 	size_t turns;  /* answers of this round */
 	size_t cut;    /* answers in a row that were cut at the output limit */
 	size_t silent; /* empty answers of this round */
+	bool text;     /* the model edits by what it writes */
 };
 
 #define ROUND_CUT_MOST 3 /* answers in a row that may be cut */

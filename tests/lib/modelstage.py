@@ -164,7 +164,7 @@ class Run:
 
     def __init__(self, directory, repo, kind, model="test-model", port=0, host="127.0.0.1", tls=False, ca=None,
                  key=None, issue="Mend the sum.", limits=None, recording=None, title="Mend the sum", budget=None,
-                 rounds=3, dial=None, path="/v1", test_command="make check"):
+                 rounds=3, dial=None, path="/v1", test_command="make check", edits="auto"):
         self.directory = tempfile.mkdtemp(dir=directory)
         os.chmod(self.directory, 0o755)
         self.repo, self.commit, self.tree = repo
@@ -173,7 +173,7 @@ class Run:
         self.limits = {"max_output_tokens": 1000, "idle_ms": 5000, "call_ms": 30000, "backoff_ms": 50,
                        "turns": 20, **(limits or {})}
         self.budget, self.rounds, self.dial, self.path = budget, rounds, dial, path
-        self.test_command = test_command
+        self.test_command, self.edits = test_command, edits
         self.talk = os.path.join(self.directory, "conversation.jsonl")
         open(self.talk, "ab").close()
         self.spent = 0
@@ -195,7 +195,7 @@ class Run:
             provider |= {"host": self.host, "port": self.port, "tls": self.tls, "path": self.path}
         return {"paths": paths, "provider": provider, "base_commit": self.commit, "base_tree": self.tree,
                 "round": number, "rounds": self.rounds, "title": self.title, "feedback": feedback,
-                "limits": self.limits, "test_command": self.test_command}
+                "limits": self.limits, "test_command": self.test_command, "edits": self.edits}
 
     def answer(self, event):
         if event["event"] == "usage":
