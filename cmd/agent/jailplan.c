@@ -19,6 +19,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
+#include "pipeline/jailconf.h"
 #include "sandbox/jail_applied.h"
 #include "sandbox/jail_find.h"
 #include "sandbox/jail_manifest.h"
@@ -147,15 +148,6 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits)
 	limits->degraded_ok = strcmp(config_get(config, "jail.limits"), "degraded-ok") == 0;
 }
 
-static void jailplan_backend(const struct config *config, struct jail_spec *spec)
-{
-	const char *runsc = config_get(config, "jail.runsc");
-
-	jail_backend_parse(config_get(config, "jail.backend"), &spec->backend);
-	if (spec->backend == JAIL_GVISOR && runsc)
-		spec->runtime = mem_strdup(runsc);
-}
-
 int jailplan_test(const struct config *config, const char *state, const char *scratch,
 		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
 		  struct error *err)
@@ -172,7 +164,8 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 	spec->cwd = mem_strdup(JAIL_WORK);
 	spec->store = mem_printf("%s/store", state);
 	spec->scratch = scratch ? mem_strdup(scratch) : NULL;
-	jailplan_backend(config, spec);
+	if (jailconf_backend(config, spec, err))
+		return err->kind;
 	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
 	spec->observe = strcmp(config_get(config, "jail.observe"), "on") == 0;
 	jailplan_limits(config, &spec->limits);

@@ -104,9 +104,9 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 		    js_bool(verdict, "green", false) ? "green" : "red",
 		    js_str(verdict, "text", "?"));
 	line(out, "tree", js_str(verdict, "tree", "?"));
-	strbuf_addf(out, "%-9s work tree by %s, limits by %s, uid %s\n", "jail",
-		    js_str(verdict, "work", "?"), js_str(verdict, "limits", "?"),
-		    js_str(verdict, "uid", "?"));
+	strbuf_addf(out, "%-9s %s, work tree by %s, limits by %s, uid %s\n", "jail",
+		    js_str(verdict, "backend", "native"), js_str(verdict, "work", "?"),
+		    js_str(verdict, "limits", "?"), js_str(verdict, "uid", "?"));
 	denied_tell(verdict, SIZE_MAX, denied_line, out);
 	if (js_str(verdict, "advice", NULL))
 		line(out, "next", js_str(verdict, "advice", ""));

@@ -7,6 +7,7 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/config.h"
+#include "pipeline/jailconf.h"
 #include "sandbox/jail_manifest.h"
 
 #define CA_INSIDE "/etc/agent/ca.crt"
@@ -126,6 +127,8 @@ static int make_jail(const struct draft *draft, struct jail_spec *spec, struct e
 	for (size_t i = 0; (path = config_item(draft->request->config, "jail.path", i)); i++)
 		if (jail_manifest_add_path(spec, path, err))
 			return err->kind;
+	if (jailconf_backend(draft->request->config, spec, err))
+		return err->kind;
 	set_limits(draft, spec);
 	spec->audit = true;
 	spec->cwd = mem_strdup(JAIL_WORK);

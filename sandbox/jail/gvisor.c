@@ -107,9 +107,9 @@ static void put_strings(struct jsonw *json, const char *key, const char *const *
 static void put_process(struct jsonw *json)
 {
 	static const char *const args[] = {GVISOR_RUNNER, RUNNER_WORD};
-	static const char *const rights[] = {"CAP_SETUID",	 "CAP_SETGID",
-					     "CAP_SETPCAP",	 "CAP_SYS_ADMIN",
-					     "CAP_DAC_OVERRIDE", "CAP_SYS_RESOURCE"};
+	static const char *const rights[] = {
+	    "CAP_SETUID",	"CAP_SETGID",	    "CAP_SETPCAP", "CAP_SYS_ADMIN",
+	    "CAP_DAC_OVERRIDE", "CAP_SYS_RESOURCE", "CAP_CHOWN"};
 	static const char *const sets[] = {"bounding", "effective", "permitted"};
 
 	jsonw_object(json, "process");
@@ -169,14 +169,19 @@ static void put_map(struct jsonw *json, const char *key)
 	jsonw_end(json);
 }
 
-static void put_linux(struct jsonw *json)
+/*
+ * A warm's packages come over a listener of the jail's loopback, outside of the sandbox: its sandbox uses
+ * the jail's network, a loopback and nothing else, by the host's kernel. Any other has a network of its
+ * own, in the sandbox's kernel.
+ */
+static void put_linux(struct jsonw *json, const struct jail_spec *spec)
 {
-	static const char *const namespaces[] = {"pid", "network", "ipc",
-						 "uts", "mount",   "user"};
+	static const char *const namespaces[] = {"pid",	  "ipc",  "uts",
+						 "mount", "user", "network"};
 
 	jsonw_object(json, "linux");
 	jsonw_array(json, "namespaces");
-	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(namespaces) - spec->egress; i++) {
 		jsonw_object(json, NULL);
 		jsonw_string(json, "type", namespaces[i]);
 		jsonw_end(json);
@@ -201,7 +206,7 @@ int gvisor_config(const struct jail_spec *spec, struct strbuf *out)
 	jsonw_end(&json);
 	jsonw_string(&json, "hostname", "jail");
 	put_mounts(&json, spec);
-	put_linux(&json);
+	put_linux(&json, spec);
 	jsonw_end(&json);
 	return jsonw_finish(&json);
 }
@@ -367,7 +372,8 @@ void gvisor_enter(struct jail_run *run, const struct rootfs *fs)
 {
 	/* clang-format off */
 	const char *const command[] = {
-	    "runsc", "--root=/state", "--rootless", "--log=/dev/null", "--debug=false", "--network=none",
+	    "runsc", "--root=/state", "--rootless", "--log=/dev/null", "--debug=false",
+	    run->spec.egress ? "--network=host" : "--network=none",
 	    "--ignore-cgroups",		/* of its own: it is in ours, with its limits */
 	    "--host-uds=none", "--host-fifo=none", "--net-raw=false", "--overlay2=none",
 	    "--file-access=exclusive", "--file-access-mounts=exclusive",	/* nobody else changes them */

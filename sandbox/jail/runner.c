@@ -130,6 +130,9 @@ static int count_processes(struct runner *runner)
 	if (write_text(COUNTER "/payload/pids.max", number) < 0)
 		return step_fail(run, "pids.max of the sandbox");
 	runner->group = open(COUNTER "/payload/cgroup.procs", O_WRONLY | O_CLOEXEC);
+	/* nor are the sandbox's devices its own to change */
+	if (chown("/dev", RUNNER_ID, RUNNER_ID) < 0)
+		return step_fail(run, "/dev of the sandbox");
 	if (runner->group < 0 || umount2(COUNTER, MNT_DETACH) < 0 || rmdir(COUNTER) < 0)
 		return step_fail(run, "the sandbox's control group cannot be hidden");
 	return 0;
