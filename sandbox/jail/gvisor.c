@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -25,6 +24,7 @@
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/runner.h"
+#include "sandbox/jail/stdio.h"
 #include "sandbox/jail/tree.h"
 
 #define CONFIG_MAX (1 << 20)
@@ -283,21 +283,6 @@ int gvisor_root(struct jail_run *run, struct rootfs *fs)
 
 /* ---- descriptors ---- */
 
-/* As natively: the host's /dev/null does not go in, and no file or directory of the host. */
-static int kind_of(int fd, char *kind)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return -1;
-	*kind = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3) ? 'n' : 'f';
-	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode)) {
-		errno = EINVAL;
-		return -1;
-	}
-	return 0;
-}
-
 /* What the runner has to know of the spec: nothing of the host. */
 static int spec_file(const struct jail_run *run)
 {
@@ -327,7 +312,7 @@ static int make_job(struct jail_run *run, const char *work)
 	theirs = pair[1];
 	fds[count++] = spec;
 	for (int i = 0; i < 3; i++) {
-		if (kind_of(FD_STDIN + i, &job.stdio[i]) < 0)
+		if (stdio_kind(FD_STDIN + i, &job.stdio[i]) < 0)
 			return -1;
 		if (job.stdio[i] == 'f')
 			fds[count++] = FD_STDIN + i;
@@ -353,6 +338,9 @@ static int place_descriptors(struct jail_run *run, const struct rootfs *fs)
 		return step_fail(run, "standard descriptors");
 	/* above all of their places first */
 	job = make_job(run, fs->work);
+	if (job < 0)
+		return step_fail(
+		    run, "standard descriptors (a pipe, /dev/null, or a terminal of its own)");
 	report = fcntl(run->payload_sock, F_DUPFD_CLOEXEC, FD_LAST + 1);
 	said = fcntl(run->said, F_DUPFD_CLOEXEC, FD_LAST + 1);
 	runtime = fcntl(run->runtime, F_DUPFD_CLOEXEC, FD_LAST + 1);

@@ -6,10 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -20,38 +17,18 @@
 #include "sandbox/jail/observe.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/stdio.h"
 
-/* A pseudo-terminal that somebody made for us is our terminal, or becomes it, so that a shell can control
- * its jobs; one that is another session's stays that (ioctl_tty(2)). */
-static bool is_own_terminal(int fd)
-{
-	pid_t session;
-
-	if (!isatty(fd))
-		return false;
-	ioctl(fd, TIOCSCTTY, 0);
-	return ioctl(fd, TIOCGSID, &session) == 0 && session == getsid(0);
-}
-
-/*
- * A pipe or a terminal of our own; a descriptor of the host's /dev/null becomes the jail's. Anything else is
- * refused: with uid=shared the payload could truncate a file or make it set-user-id, a socket carries
- * descriptors, and another's terminal can be typed into. Whoever has such a thing carries it through a
- * pipe. So no inode of the host's file systems stays behind.
- */
 static int place_stdio(int from, int to)
 {
 	int null AUTO_FD = -1;
-	struct stat st;
+	char kind;
 
-	if (fstat(from, &st) < 0)
+	if (stdio_kind(from, &kind) < 0)
 		return -1;
-	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) {
+	if (kind == 'n') {
 		null = open("/dev/null", O_RDWR | O_CLOEXEC);
 		from = null;
-	} else if (!S_ISFIFO(st.st_mode) && !is_own_terminal(from)) {
-		errno = EINVAL;
-		return -1;
 	}
 	return dup2(from, to);
 }

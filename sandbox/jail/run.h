@@ -146,6 +146,7 @@ struct jail_packet {
 	int code;	   /* MSG_ENDED: si_code of the payload */
 	int status;	   /* MSG_ENDED: si_status */
 	uint64_t cpu_ms;   /* MSG_ENDED: user and system time of the payload */
+	bool too_much;	   /* MSG_ENDED: the runner ended it for memory */
 	uint64_t leftover; /* MSG_ENDED */
 	long long now_ms;  /* MSG_READY, MSG_ENDED: CLOCK_MONOTONIC of the event */
 	char work[16];	   /* MSG_READY: overlay, copy, bind, empty */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -26,9 +28,11 @@
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/parts.h"
 
-#define READ_ALL 3	    /* SYSLOG_ACTION_READ_ALL of syslog(2) */
-#define RUNNER_ID 1	    /* uid and gid of PID 1, once the payload is born: nobody's else */
-#define COUNTER "/dev/pids" /* where the sandbox's own control group is mounted for a moment */
+#define READ_ALL 3  /* SYSLOG_ACTION_READ_ALL of syslog(2) */
+#define RUNNER_ID 1 /* uid and gid of PID 1, once the payload is born: nobody's else */
+#define MEMORY_LOOK_MS 50
+#define PRIVATE "/dev/.runner"	/* a directory that the payload cannot pass */
+#define COUNTER PRIVATE "/pids" /* the sandbox's own control group */
 
 struct runner {
 	struct jail_run run;
@@ -114,14 +118,16 @@ static int write_text(const char *path, const char *text)
 
 /*
  * The sandbox's own pids controller: what the payload may have of processes and threads, refused as
- * natively with EAGAIN. Its mount is taken away again: the payload is its owner and would change it.
+ * natively with EAGAIN. It belongs to the sandbox's root, which is the payload, so it lies where that
+ * cannot go.
  */
 static int count_processes(struct runner *runner)
 {
 	struct jail_run *run = &runner->run;
 	char number[24];
 
-	if (step_enter(run, STEP_rlimits) < 0 || mkdir(COUNTER, 0700) < 0 ||
+	if (step_enter(run, STEP_rlimits) < 0 || mkdir(PRIVATE, 0700) < 0 ||
+	    mkdir(COUNTER, 0700) < 0 ||
 	    mount("none", COUNTER, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, "pids") < 0 ||
 	    mkdir(COUNTER "/payload", 0700) < 0)
 		return step_fail(run, "the sandbox's control group for processes");
@@ -131,10 +137,10 @@ static int count_processes(struct runner *runner)
 		return step_fail(run, "pids.max of the sandbox");
 	runner->group = open(COUNTER "/payload/cgroup.procs", O_WRONLY | O_CLOEXEC);
 	/* nor are the sandbox's devices its own to change */
-	if (chown("/dev", RUNNER_ID, RUNNER_ID) < 0)
+	if (chown("/dev", RUNNER_ID, RUNNER_ID) < 0 || chown(PRIVATE, RUNNER_ID, RUNNER_ID) < 0)
 		return step_fail(run, "/dev of the sandbox");
-	if (runner->group < 0 || umount2(COUNTER, MNT_DETACH) < 0 || rmdir(COUNTER) < 0)
-		return step_fail(run, "the sandbox's control group cannot be hidden");
+	if (runner->group < 0)
+		return step_fail(run, "cgroup.procs of the sandbox");
 	return 0;
 }
 
@@ -261,24 +267,62 @@ static uint64_t count_leftover(void)
 	return count;
 }
 
-/* Reaps until the payload has ended: any child, since orphans come to PID 1. */
+/*
+ * Bytes that the sandbox holds, all together (its proc_meminfo(5)). Where no control group of the host's
+ * caps them, PID 1 does: the kernel of runsc's release has no limit of its own that would.
+ */
+static uint64_t memory_used(void)
+{
+	char text[512];
+	unsigned long long total = 0, left = 0;
+	int fd AUTO_FD = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (len <= 0)
+		return 0;
+	text[len] = '\0';
+	return sscanf(text, "MemTotal: %llu kB MemFree: %llu", &total, &left) == 2 &&
+		       total > left
+		   ? (total - left) * 1024
+		   : 0;
+}
+
+/* Reaps until the payload has ended: any child, since orphans come to PID 1. In *too_much: the sandbox
+ * has taken more than it may before that, and ends with us. */
+static void reap(const struct jail_run *run, pid_t child, siginfo_t *info, struct rusage *usage,
+		 bool *too_much)
+{
+	const bool watch = run->cgroup.kind == CGROUP_NONE;
+	const struct timespec a_while = {0, MEMORY_LOOK_MS * 1000000L};
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	while (!*too_much) {
+		memset(info, 0, sizeof(*info));
+		memset(usage, 0, sizeof(*usage));
+		if (syscall(SYS_waitid, P_ALL, 0, info, WEXITED | (watch ? WNOHANG : 0),
+			    usage) < 0 &&
+		    errno != EINTR)
+			_exit(1);
+		if (info->si_pid == child)
+			return;
+		if (watch && !info->si_pid) {
+			sigtimedwait(&ends, NULL, &a_while);
+			*too_much = memory_used() > run->spec.limits.memory_bytes;
+		}
+	}
+	info->si_code = CLD_KILLED;
+	info->si_status = SIGKILL;
+}
+
 static void see_it_end(struct jail_run *run, pid_t child)
 {
 	struct jail_packet packet = {.message = MSG_ENDED};
 	struct rusage usage;
 	siginfo_t info;
 
-	for (;;) {
-		memset(&info, 0, sizeof(info));
-		memset(&usage, 0, sizeof(usage));
-		if (syscall(SYS_waitid, P_ALL, 0, &info, WEXITED, &usage) < 0) {
-			if (errno == EINTR)
-				continue;
-			_exit(1);
-		}
-		if (info.si_pid == child)
-			break;
-	}
+	reap(run, child, &info, &usage, &packet.too_much);
 	packet.leftover = count_leftover();
 	packet.code = info.si_code;
 	packet.status = info.si_status;
@@ -292,6 +336,7 @@ void runner_main(void)
 	struct runner runner;
 	struct jail_run *run = &runner.run;
 	char number[24];
+	sigset_t ends;
 	int go[2];
 	pid_t child;
 
@@ -303,6 +348,9 @@ void runner_main(void)
 		step_fail(run, "runner");
 		give_up(run);
 	}
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ends, NULL); /* command_reset undoes it for the payload */
 	child = fork();
 	if (child == 0) {
 		close(go[1]);

@@ -131,6 +131,7 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 		 jail_backend_text(run->spec.backend));
 	step_layers(run, facts->layers, sizeof(facts->layers));
 	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
+	facts->oom_count += end->too_much;
 	facts->leftover = end->leftover;
 	observe_tell(run, facts);
 	if (outer->ready && end->now_ms >= outer->started_ms)

@@ -43,10 +43,11 @@ class Result:
 
 
 class Jail:
-    """A directory with programs, a store and a run directory, for one mode."""
+    """A directory with programs, a store and a run directory, for one mode and backend."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, backend="native"):
         self.mode = mode
+        self.backend = backend
         self.top = tempfile.mkdtemp(prefix="jail-test-")
         os.chmod(self.top, 0o755)
         self.bin = os.path.join(self.top, "bin")
@@ -73,7 +74,8 @@ class Jail:
 
     def command(self, *command, options=(), program="jailrun"):
         degraded = ["--degraded-ok"] if self.limits == "degraded" else []
-        return [*self.drop, os.path.join(self.bin, program), *degraded, "--ro", f"{self.bin}:/opt/bin",
+        return [*self.drop, os.path.join(self.bin, program), "--backend", self.backend, *degraded,
+                "--ro", f"{self.bin}:/opt/bin",
                 *options, "--", *command]
 
     def start(self, *command, options=(), **more):
