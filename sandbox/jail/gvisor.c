@@ -24,7 +24,7 @@
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/runner.h"
-#include "sandbox/jail/stdio.h"
+#include "sandbox/jail/stdio_kind.h"
 #include "sandbox/jail/tree.h"
 
 #define CONFIG_MAX (1 << 20)

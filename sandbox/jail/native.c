@@ -17,7 +17,7 @@
 #include "sandbox/jail/observe.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
-#include "sandbox/jail/stdio.h"
+#include "sandbox/jail/stdio_kind.h"
 
 static int place_stdio(int from, int to)
 {

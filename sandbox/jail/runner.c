@@ -89,6 +89,7 @@ static int take_job(struct runner *runner)
 	}
 	run->fault = runner->job.fault;
 	run->done = runner->job.ready.done;
+	run->separate = true; /* nobody else is on this kernel */
 	run->cgroup.kind = runner->job.cgroup;
 	return take_spec(run, spec);
 }

@@ -1,6 +1,6 @@
 /* What may become a standard descriptor of a payload, in every backend. */
-#ifndef JAIL_STDIO_H
-#define JAIL_STDIO_H
+#ifndef JAIL_STDIO_KIND_H
+#define JAIL_STDIO_KIND_H
 
 /*
  * A pipe or a terminal of our own; a descriptor of the host's /dev/null becomes the jail's. Anything else is

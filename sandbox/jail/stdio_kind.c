@@ -1,4 +1,4 @@
-#include "stdio.h"
+#include "stdio_kind.h"
 
 #include <errno.h>
 #include <stdbool.h>
