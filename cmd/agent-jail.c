@@ -4,6 +4,7 @@
  *
  * SYNOPSIS
  *	agent-jail	(no arguments; everything comes on descriptors, see pipeline/fds.h)
+ *	agent-jail --in-gvisor	(started by runsc as PID 1 of a sandbox only: sandbox/jail/runner.h)
  *
  * Reads the spec (FD_SPEC, sealed, from the supervisor) and the go (FD_GO, from the program
  * that started it: which layers make the work tree). Writes the exit facts (FD_FACTS, straight

@@ -87,8 +87,7 @@ static bool descriptors_are_listed(int last, int other)
 	while (dir && (entry = readdir(dir))) {
 		long fd = strtol(entry->d_name, NULL, 10);
 
-		if (entry->d_name[0] != '.' && fd > last && fd != other &&
-		    fd != dirfd(dir))
+		if (entry->d_name[0] != '.' && fd > last && fd != other && fd != dirfd(dir))
 			fine = false;
 	}
 	if (dir)

@@ -12,7 +12,7 @@ from jail import Jail, backends, eventually, mark, marked_processes, modes, stal
 from tap import Tap  # noqa: E402
 
 # steps that a backend does not have
-ELSEWHERE = {"native": {"runtime", "gvisor"}, "gvisor": {"nesting", "landlock"}}
+ELSEWHERE = {"native": {"runtime", "gvisor"}, "gvisor": {"nesting", "landlock", "observe"}}
 
 
 def faults(t, jail, mode):
