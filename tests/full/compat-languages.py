@@ -292,9 +292,10 @@ grep -q 'tests="6"' reports/*.xml && ! grep -q '<failure' reports/*.xml"""
 
 
 def java_rows():
-    homes = [home for home in ("/usr/lib/jvm/java-1.17.0-openjdk-*", "/usr/lib/jvm/temurin-*") if find(home + "/bin/javac")]
-    for home in homes or ["/usr/lib/jvm/java-1.17.0-openjdk-*"]:
-        for flags in ("", "-XX:+UseParallelGC -Xmx256m", "-XX:+UseZGC", "-XX:+UseTransparentHugePages"):
+    homes = [home for home in ("/usr/lib/jvm/java-1.*-openjdk-*", "/usr/lib/jvm/temurin-*") if find(home + "/bin/javac")]
+    kinds = ("", "-XX:+UseParallelGC -Xmx256m", "-XX:+UseZGC", "-XX:+UseTransparentHugePages")
+    for i, home in enumerate(homes or ["/usr/lib/jvm/java-1.*-openjdk-*"]):
+        for flags in kinds if i == 0 else kinds[:1]:
             yield Row(f"JUnit on a JVM, {os.path.basename(find(home)) or home} {flags}".strip(),
                       home + "/bin/javac /usr/share/java/junit-platform-console.jar", JUNIT, JUNIT_FILES,
                       env={"JAVA": find(home), "FLAGS": flags})
