@@ -1,11 +1,12 @@
 #!/bin/sh
 # deadline: 300
-# The records between supervisor, starter and agent-jail under the sanitizers: their corpora, and a bounded search from there.
+# The records between supervisor, starter and agent-jail, and what a test prints, under the sanitizers: their corpora, and a
+# bounded search from there.
 set -eu
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$ROOT"
 
-sources="sandbox/jail/dns.c sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail/identity.c sandbox/jail/run.c pipeline/base/error.c pipeline/base/mem.c
+sources="sandbox/jail/dns.c sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail_find.c sandbox/jail/identity.c sandbox/jail/run.c pipeline/base/error.c pipeline/base/mem.c
 	pipeline/base/strbuf.c pipeline/base/text.c pipeline/base/fdio.c"
 flags="-std=gnu11 -g -O1 -I. -D_GNU_SOURCE -fno-sanitize-recover=undefined"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$TMP/probe.c"
@@ -15,7 +16,7 @@ else
 	fuzzer=
 fi
 
-for name in jail_records jail_dns; do
+for name in jail_records jail_dns jail_output; do
 	# shellcheck disable=SC2086
 	if [ "$fuzzer" ]; then
 		tap_run "$name is built" clang $flags -fsanitize=fuzzer,address,undefined "tests/fuzz/$name.c" $sources \
