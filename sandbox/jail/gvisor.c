@@ -233,7 +233,7 @@ static int write_config(struct jail_run *run, int root)
 static int put_runner(struct jail_run *run, int root)
 {
 	int to AUTO_FD =
-	    openat(root, GVISOR_RUNNER + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
+	    openat(root, &GVISOR_RUNNER[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
 	off_t offset = 0;
 	ssize_t n;
 
