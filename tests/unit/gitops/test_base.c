@@ -326,8 +326,8 @@ static void fifo_in_the_repository_is_told_at_once(void **state)
 		assert_int_equal(mkfifo(path, 0600), 0);
 		struct json *base AUTO_JSON = read_base(&s, "HEAD");
 		assert_null(base);
-		if (!strstr(s.f.err.message, strrchr(names[i], '/') ? strrchr(names[i], '/') + 1
-								     : names[i]))
+		if (!strstr(s.f.err.message,
+			    strrchr(names[i], '/') ? strrchr(names[i], '/') + 1 : names[i]))
 			fail_msg("%s: %s", names[i], s.f.err.message);
 		if (i < 4)
 			assert_true(status_read(s.gitdir, s.work, &facts, &s.f.err) < 0);
