@@ -25,7 +25,8 @@
  * sent at the end, however it comes. The payload loses the mapping at its exec.
  *
  * Limits, all known: sendmsg(2) and sendmmsg(2) hide the address behind a pointer, and stopping at each of them
- * would cost every unix socket; only those to a name are seen, by the resolver. An address of an odd length (17)
+ * would cost every unix socket; only those to a name are seen, by the resolver. A name is laid to the program that
+ * turned to the resolver last, which is the wrong one where several do at the same time. An address of an odd length (17)
  * is let pass. A call that is stopped can be interrupted by a signal before the observer has it, which a connect to
  * loopback otherwise cannot; once it has it, only death can (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19), so
  * that Go's preemption does not make calls start over for ever. And a filter with a listener admits no second one: a
