@@ -21,16 +21,21 @@
  * When PID 1 ends the whole namespace ends with it. So a dead observer never leaves a payload behind whose calls
  * fail with ENOSYS; the helper sees that PID 1 died before it was told to, and that is JAIL_INTERNAL, no verdict.
  *
- * What it writes down lies in memory shared with outer, which reads it when everything is dead: nothing has to be
+ * What it writes down lies in memory shared with outer, which reads it when everything was killed: nothing has to be
  * sent at the end, however it comes. The payload loses the mapping at its exec.
  *
- * Limits, all known: sendmsg(2) and sendmmsg(2) hide the address behind a pointer, and stopping at each of them
- * would cost every unix socket; only those to a name are seen, by the resolver. A name is laid to the program that
- * turned to the resolver last, which is the wrong one where several do at the same time. An address of an odd length (17)
- * is let pass. A call that is stopped can be interrupted by a signal before the observer has it, which a connect to
- * loopback otherwise cannot; once it has it, only death can (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19), so
- * that Go's preemption does not make calls start over for ever. And a filter with a listener admits no second one: a
- * payload that asks for its own gets EBUSY from the kernel, which is counted and told with the remedy, observe = off.
+ * Limits, all known:
+ *	sendmsg(2), sendmmsg(2) hide the address behind a pointer, and to stop at each would cost every unix socket:
+ *		not seen, but what they ask the resolver is. An address of an odd length (17) is let pass.
+ *	names	are laid to the program that turned to the resolver last: where several do at once, to the wrong one.
+ *	signals	can interrupt a stopped call before the observer has it, which a connect to loopback otherwise does not
+ *		see; from then on only death can (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19), so that Go's
+ *		preemption does not make calls start over for ever.
+ *	filters	of the payload's own that answer such a call with SECCOMP_RET_TRACE (strace --seccomp-bpf) are passed
+ *		over, for ours is the stronger answer. And below a filter with a listener there is no second: who asks
+ *		for one gets EBUSY from the kernel, which is counted and told with the remedy, observe = off.
+ *	time	that the observer takes is not the control group's: at most one processor, and not while the payload runs
+ *		on it, for one waits for the other.
  */
 #ifndef JAIL_OBSERVE_H
 #define JAIL_OBSERVE_H
@@ -55,7 +60,7 @@ struct observe_entry {
 	uint64_t count_aaaa; /* of a name: how often for IPv6, mostly beside a query for IPv4 */
 };
 
-/* Written by PID 1 alone, and read when it is dead. */
+/* Written by PID 1 alone, and read when it was killed. */
 struct observe_table {
 	uint32_t used;
 	uint64_t more;	    /* attempts that found no room here */

@@ -117,6 +117,8 @@ with Tap() as t, Place() as place:
                          cwd=repo, env={"NPM_TOKEN": "sekrit-1", "NPM_CONFIG__AUTHTOKEN": "sekrit-2", "MY_TOKEN": "sekrit-3"})
     if not t.equal(result.status, 0, "only the named output reaches the tests", result.text):
         sys.exit(1)
+    for what in ("192.0.2.1:443 (tcp), 1 time", "example.com (name), "):
+        t.contains(result.err, "denied, around the proxy: " + what, f"what it tried around the proxy is told: {what}")
     with open(layer_path(place, "work/out/seen.json")) as f:
         seen = json.load(f)
     for name in ("direct", "direct, an address of the world", "direct, IPv6", "direct, by name", "a name", "raw socket",
