@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Measures the parts of a run that work on git objects, each as the supervisor starts it: `agent-apply
-base`, `agent-apply edit` of five files, and the base layers of agent-layer, on repositories of 1,000 and of 80,000
-files (5 KB on average). Prints tables; judges nothing. Layers are measured on tmpfs, next to `git worktree add` with
+base`, `agent-apply edit` of five files (as edits, and as a diff in text), and the base layers of agent-layer, on
+repositories of 1,000 and of 80,000 files (5 KB on average). Prints tables; judges nothing. Layers are measured on tmpfs, next to `git worktree add` with
 the number of checkout workers that is best for it, the two in turn: on a disk both wait for the same writes.
 
-usage: tests/bench/git-parts.py [BUILD] [--runs N] [--small]
+usage: tests/bench/git-parts.py [BUILD] [--runs N] [--small] [--edits]
 """
 
 import argparse
@@ -127,6 +127,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("build", nargs="?", default=os.path.join(HERE, "../../build"))
     parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--edits", action="store_true", help="without the base layers")
     parser.add_argument("--small", action="store_true", help="1,000 files only")
     args = parser.parse_args()
     os.environ["BUILD"] = os.path.abspath(args.build)
@@ -152,7 +153,8 @@ def main():
     place = tempfile.mkdtemp(prefix="agent-bench-")
     os.chmod(place, 0o755)
     try:
-        print("| median, ms (worst) | base | edit of 5 files | git read-tree, apply --cached, write-tree |\n|---|---|---|---|")
+        print("| median, ms (worst) | base | edit of 5 files | the same as a diff in text (agent edit) | "
+              "git read-tree, apply --cached, write-tree |\n|---|---|---|---|---|")
         for count in (1000,) if args.small else (1000, 80000):
             repo = os.path.join(place, f"r{count}.git")
             make_repository(repo, count)
@@ -162,7 +164,7 @@ def main():
                       "old": f"return {i};", "new": "return 1;"} for i in range(3, count, count // 5)][:5]
             changes = json.dumps({"kind": "changes", "version": 1, "base_tree": base["tree"], "model": "x",
                                   "title": "t", "body": "", "edits": edits}).encode()
-            times = {"base": [], "edit": []}
+            times = {"base": [], "edit": [], "try": []}
             for i in range(args.runs):
                 times["base"].append(run("base", {"paths": paths, "rev": "HEAD"}, {FD_OUT: b""})[0])
                 objects = tempfile.mkdtemp(dir=place)
@@ -172,9 +174,19 @@ def main():
                        "trailers": ["Agent-Run: x"], "title": "t"}
                 took, _, patch = run("edit", job, {FD_OUT: b"", 10: changes, 13: b""})
                 times["edit"].append(took)
+                objects = tempfile.mkdtemp(dir=place)
+                os.chown(objects, *[row_uid("TRY") if os.geteuid() == 0 else -1] * 2)
+                job = {"paths": {**paths, "objects": objects}, "tree": base["tree"], "format": "auto",
+                       "limits": {"files": 200, "bytes": 8 << 20}}
+                took, trial, again = run("try", job, {FD_OUT: b"", 10: patch, 13: b""})
+                if trial["outcome"] != "ok" or again != patch:
+                    sys.exit(f"agent-apply try: {trial}")
+                times["try"].append(took)
             by_git = [timed_git(repo, os.path.join(place, "index"), patch) for _ in range(min(args.runs, 5))]
-            cells = [f"{statistics.median(v):.1f} ({max(v):.1f})" for v in (times["base"], times["edit"], by_git)]
+            cells = [f"{statistics.median(v):.1f} ({max(v):.1f})" for v in (*times.values(), by_git)]
             print(f"| {count:,} files | {' | '.join(cells)} |", flush=True)
+        if args.edits:
+            return
         print("\n| median, ms (worst) | base layer | git worktree add | next commit's layer, 100 files | git's workers |\n"
               "|---|---|---|---|---|")
         fast = tempfile.mkdtemp(prefix="agent-bench-", dir="/dev/shm")
