@@ -6,6 +6,7 @@ the user that we are.
 
 import glob
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -135,6 +136,47 @@ class Jail:
 
     def stores(self):
         return ["--store", self.store, "--scratch", self.scratch]
+
+
+def in_sessions(sessions):
+    """Processes whose session is one of these: all of a jail but its payload, which has a session of its own."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) in sessions:
+            found.add(int(path.split("/")[2]))
+    return found
+
+
+def many(jail, count, seconds=1):
+    """So many jails at once, each with a base layer. What failed, what they left, how many processes there were at once."""
+    value = mark()
+    layers = [*jail.stores(), *jail.layer("base/many/tree", {"f": "f\n"}), "--env", f"MARK={value}"]
+    words = jail.command("/bin/sh", "-c", f"test -f f && echo x >g && sleep {seconds} && exit 7", options=layers)
+    with open("/proc/self/mountinfo") as file:
+        mounts = set(file)
+    # a pipe each: the jail takes no file; a session each: to be known by
+    started = [subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                start_new_session=True) for _ in range(count)]
+    sessions = {child.pid for child in started}
+    ours = in_sessions(sessions)
+    failed = []
+    for child in started:
+        out = child.communicate(timeout=300)[0]
+        if child.returncode != 7:
+            failed.append((child.returncode, out[-200:]))
+
+    def left():
+        with open("/proc/self/mountinfo") as file:
+            more = [line for line in file if line not in mounts]
+        groups = [path for path in stale_groups() if int(re.search(r"agent-(\d+)-", path).group(1)) in ours]
+        return [*in_sessions(sessions), *marked_processes(value), *more, *groups, *os.listdir(jail.scratch)]
+    eventually(lambda: not left())
+    return failed, left(), len(ours)
 
 
 def overlay():
