@@ -1,5 +1,6 @@
 /* What `agent edit --write` writes: files of a directory, or the index. Nothing is followed and
- * nothing is half there: every new file is complete beside its place before the first is moved. */
+ * nothing is half there: every new file is complete, without a name yet, before the first gets its
+ * place. */
 #include "agent.h"
 
 #include <dirent.h>
@@ -24,8 +25,9 @@
 /* ---- a directory ---- */
 
 struct placed {
-	char *temporary; /* owned: path below the directory; NULL: to be removed */
 	const char *path;
+	int fd; /* owned: the new file, which has no name (O_TMPFILE); -1: to be removed */
+	bool replaces; /* a file is there */
 };
 
 static bool has_dotgit(const char *path)
@@ -79,14 +81,26 @@ static int make_parents(int dir, const char *path, struct error *err)
 	return 0;
 }
 
-/* Writes the new bytes beside the file. */
+/* The directory of a path and the name in it. */
+static int open_parent(int dir, const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent AUTO_FREE = mem_strndup(path, slash ? (size_t)(slash - path) : 0);
+
+	*name = slash ? slash + 1 : path;
+	return fd_open_beneath(dir, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0);
+}
+
+/* Writes the new bytes into a file without a name, on the file system of its place. */
 static int prepare(int dir, const struct json *file, struct placed *placed, struct error *err)
 {
 	const char *mode = js_str(file, "mode", NULL);
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
-	int fd AUTO_FD = -1, result;
+	const char *name;
+	int parent AUTO_FD = -1, result;
 	struct stat st;
 
+	placed->fd = -1;
 	placed->path = js_str(file, "path", "");
 	if (!placed->path[0] || has_dotgit(placed->path))
 		return error_set(err, ERROR_FAILED, "trial.json names the path '%s'",
@@ -100,43 +114,44 @@ static int prepare(int dir, const struct json *file, struct placed *placed, stru
 		result = make_parents(dir, placed->path, err);
 	if (result)
 		return result;
-	placed->temporary = mem_printf("%s.agent-%d", placed->path, (int)getpid());
-	fd = fd_open_beneath(dir, placed->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
-	if (fd < 0 || fd_write_all(fd, bytes.data, bytes.len) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s", placed->temporary);
+	parent = open_parent(dir, placed->path, &name);
+	if (parent >= 0)
+		placed->fd = fd_open_beneath(parent, ".", O_WRONLY | O_TMPFILE, 0666);
+	if (placed->fd < 0 || fd_write_all(placed->fd, bytes.data, bytes.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", placed->path);
 	/* the old file's rights, or those of a new one by the umask; executable as asked */
 	mode_t rights = st.st_mode & 07777;
-	if (!st.st_mode && fstat(fd, &st) == 0)
+	placed->replaces = st.st_mode != 0;
+	if (!st.st_mode && fstat(placed->fd, &st) == 0)
 		rights = st.st_mode & 0777;
 	if (strcmp(mode, "100755") == 0)
 		rights |= (rights & 0444) >> 2;
 	else
 		rights &= ~(mode_t)0111;
-	if (fchmod(fd, rights) < 0 || fsync(fd) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s", placed->temporary);
+	if (fchmod(placed->fd, rights) < 0 || fsync(placed->fd) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", placed->path);
 	return 0;
-}
-
-/* The directory of a path and the name in it. */
-static int open_parent(int dir, const char *path, const char **name)
-{
-	const char *slash = strrchr(path, '/');
-	char *parent AUTO_FREE = mem_strndup(path, slash ? (size_t)(slash - path) : 0);
-
-	*name = slash ? slash + 1 : path;
-	return fd_open_beneath(dir, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0);
 }
 
 static int move_in(int dir, const struct placed *placed, struct error *err)
 {
-	const char *name, *temporary;
+	const char *name;
 	int parent AUTO_FD = open_parent(dir, placed->path, &name);
+	char from[40], beside[40];
+	int rc;
 
-	temporary = placed->temporary ? placed->temporary + (name - placed->path) : NULL;
-	if (parent < 0 || (temporary ? renameat(parent, temporary, parent, name)
-				     : unlinkat(parent, name, 0)) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s", placed->path);
-	return 0;
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", placed->fd);
+	snprintf(beside, sizeof(beside), ".agent-edit-%d", (int)getpid());
+	if (parent < 0)
+		rc = -1;
+	else if (placed->fd < 0)
+		rc = unlinkat(parent, name, 0);
+	else
+		rc = linkat(AT_FDCWD, from, parent, placed->replaces ? beside : name,
+			    AT_SYMLINK_FOLLOW);
+	if (rc == 0 && placed->fd >= 0 && placed->replaces)
+		rc = renameat(parent, beside, parent, name);
+	return rc < 0 ? error_errno(err, ERROR_FAILED, errno, "%s", placed->path) : 0;
 }
 
 /* Directories that the removal of their last file leaves empty go too, as in git. */
@@ -153,17 +168,10 @@ static void remove_empty(int dir, const char *path)
 	}
 }
 
-static void forget(int dir, struct placed *placed, size_t count)
+static void forget(struct placed *placed, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const char *name;
-		int parent AUTO_FD =
-		    placed[i].temporary ? open_parent(dir, placed[i].temporary, &name) : -1;
-
-		if (parent >= 0)
-			unlinkat(parent, name, 0);
-		free(placed[i].temporary);
-	}
+	for (size_t i = 0; i < count; i++)
+		fd_close_ptr(&placed[i].fd);
 	free(placed);
 }
 
@@ -190,7 +198,7 @@ int edit_write_dir(const char *path, const struct json *files, struct error *err
 		result = move_in(dir, &placed[i], err);
 	for (size_t i = 0; i < removed && result == 0; i++)
 		remove_empty(dir, placed[i].path);
-	forget(dir, placed, count);
+	forget(placed, ready);
 	return result;
 }
 
