@@ -10,7 +10,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
 # (tests/lint/links.sh compares this with what the loader sees)
 PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
-	    agent-publish agent-verify agent-jail
+	    agent-publish agent-verify agent-jail agent-probe
 
 agent_OURS         := fetch publish pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
@@ -35,6 +35,9 @@ agent-verify_LIBS  := -ljansson -lgit2 -lutf8proc
 # agent-jail is static, without any library but libc
 agent-jail_OURS    := jail sandbox-spec base-static
 agent-jail_LIBS    := -static
+# agent-probe runs in sandboxes that have no libraries
+agent-probe_OURS   := probe jail sandbox-spec base-static
+agent-probe_LIBS   := -static
 
 # ---- flags ----------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wformat=2 -Wshadow \
@@ -77,9 +80,10 @@ SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts
 		    sandbox/jail_applied.c sandbox/jail_answers.c sandbox/own_group.c
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
+SRC_probe    := $(wildcard sandbox/probe/*.c)
 SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
 		   pipeline/base/fdio.c pipeline/base/jsonw.c
-ARCHIVES := base pipeline model http forge fetch publish gitops patterns sandbox sandbox-spec jail base-static
+ARCHIVES := base pipeline model http forge fetch publish gitops patterns sandbox sandbox-spec jail probe base-static
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
@@ -112,13 +116,14 @@ $(B)/$(1): $$(call obj,$$(if $$(wildcard cmd/$(1).c),cmd/$(1).c,$$(wildcard cmd/
 	    -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group -Wl,--as-needed $$(filter-out -static,$$($(1)_LIBS))
 endef
 STATIC_LD := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack
-$(foreach p,$(filter-out $(if $(filter asan,$(MODE)),agent-jail),$(PROGRAMS)),$(eval $(call program_rule,$(p))))
+STATIC_PROGRAMS := agent-jail agent-probe
+$(foreach p,$(filter-out $(if $(filter asan,$(MODE)),$(STATIC_PROGRAMS)),$(PROGRAMS)),$(eval $(call program_rule,$(p))))
 
-# agent-jail is the same in both modes: the sanitizers do not work in a static program.
+# These are the same in both modes: the sanitizers do not work in a static program.
 ifeq ($(MODE),asan)
-$(B)/agent-jail: force
-	@$(MAKE) --no-print-directory MODE=release build/agent-jail
-	@mkdir -p $(B); cp build/agent-jail $@
+$(STATIC_PROGRAMS:%=$(B)/%): $(B)/%: force
+	@$(MAKE) --no-print-directory MODE=release build/$*
+	@mkdir -p $(B); cp build/$* $@
 force:
 endif
 
@@ -137,7 +142,7 @@ JAIL_TEST_BIN := $(B)/agent-jail-faults $(B)/jailrun
 # A unit test is one program: tests/unit/<path>/test_<file>.c, with every archive it may need.
 UNIT_SRC := $(shell find tests/unit -name 'test_*.c' 2>/dev/null | sort)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
-$(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec,$(ARCHIVES)),$(B)/lib$(a).a)
+$(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec probe,$(ARCHIVES)),$(B)/lib$(a).a)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Itests/lib $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
@@ -148,12 +153,7 @@ $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed -ljansson -lsqlite3
-# The attack probe runs in sandboxes that have no libraries: static, without sanitizers, in both modes.
-ATTACK_PROBE := $(B)/wall/attack-probe
-$(ATTACK_PROBE): $(wildcard tests/wall/attack/*.c tests/wall/attack/*.h)
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
-unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(if $(wildcard tests/wall/attack/*.c),$(ATTACK_PROBE))
+unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(B)/agent-probe
 
 -include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
 

@@ -358,6 +358,8 @@ static int take(struct json *audit, const char *kind, const char *text)
 		return take_ids(audit, kind, text);
 	if (strcmp(kind, "cwd") == 0)
 		js_set_str(audit, "cwd", text);
+	else if (strcmp(kind, "backend") == 0)
+		js_set_str(audit, "backend", text);
 	else if (strcmp(kind, "securebits") == 0)
 		js_set_str(js_get(audit, "capabilities"), "securebits", text);
 	else if (strcmp(kind, "cut") == 0)
@@ -404,5 +406,7 @@ struct json *audit_parse(const char *data, size_t len, struct error *err)
 		error_set(err, ERROR_FAILED, "audit: more behind the records");
 		return NULL;
 	}
+	if (strcmp(js_str(audit, "backend", "native"), "native") != 0)
+		js_set_bool(audit, "whole", false); /* what its kernel gives is not read back */
 	return MEM_STEAL(audit);
 }

@@ -2,7 +2,7 @@
  * The audit of a jail: what agent-jail found to be applied (sandbox/jail_applied.h) as a JSON
  * artefact, and the artefact as text for people. Pure.
  *
- *	{"kind":"audit","version":1,"whole":bool,"command":[word],"cwd":path,"environment":["NAME=VALUE"],
+ *	{"kind":"audit","version":1,"backend":name,"whole":bool,"command":[word],"cwd":path,"environment":["NAME=VALUE"],
  *	"mounts":[{"target","type","source","root","flags","options"}],
  *	"descriptors":[{"number","access","target"}],
  *	"devices":[{"path","kind","number","mode"}],"links":[{"path","target"}],
@@ -14,7 +14,8 @@
  *	"seccomp":{"mode":N,"filters":N,"digest":hex,"known":bool,"allow":[call],
  *	"depends":[{"call","on"}],"refused":[{"call","error"}],"others":"ENOSYS","foreign":"kill"}}
  *
- * "whole" is false when the list had no room for all. "known" is false when the program's digest is
+ * "whole" is false when the list had no room for all, and of another backend than native, of which only
+ * what is seen from outside is told. "known" is false when the program's digest is
  * not that of the filter that this build knows: then the calls are not listed.
  */
 #ifndef PIPELINE_AUDIT_H

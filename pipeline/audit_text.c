@@ -222,8 +222,18 @@ static void print_seccomp(const struct json *audit, struct strbuf *out)
 
 void audit_print(const struct json *audit, struct strbuf *out)
 {
+	bool native = strcmp(js_str(audit, "backend", "native"), "native") == 0;
+
 	if (!js_bool(audit, "whole", false))
-		strbuf_adds(out, "NOT WHOLE: there was no room for all that was applied\n");
+		line(out, "NOT WHOLE: %s%s",
+		     native ? "there was no room for all that was applied"
+			    : "only what is seen from outside is told of the backend ",
+		     native ? "" : str(audit, "backend"));
+	if (!native) {
+		print_ids(audit, out);
+		print_limits(audit, out);
+		return;
+	}
 	print_command(audit, out);
 	print_mounts(audit, out);
 	print_files(audit, out);

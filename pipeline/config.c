@@ -413,17 +413,21 @@ int config_add_pair(struct config *config, const char *pair, struct error *err)
 	return add_entry(config, CONFIG_COMMAND, "-c", name, equals + 1, err);
 }
 
-int config_add_operator(struct config *config, struct error *err)
+char *config_user_file(void)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	char *path AUTO_FREE = NULL;
 
-	if (config_add_file(config, CONFIG_SYSTEM, "/etc/agent/config", err))
-		return err->kind;
 	if (xdg && xdg[0] == '/')
-		path = mem_printf("%s/agent/config", xdg);
-	else if (home && home[0] == '/')
-		path = mem_printf("%s/.config/agent/config", home);
+		return mem_printf("%s/agent/config", xdg);
+	return home && home[0] == '/' ? mem_printf("%s/.config/agent/config", home) : NULL;
+}
+
+int config_add_operator(struct config *config, struct error *err)
+{
+	char *path AUTO_FREE = config_user_file();
+
+	if (config_add_file(config, CONFIG_SYSTEM, CONFIG_SYSTEM_FILE, err))
+		return err->kind;
 	return path ? config_add_file(config, CONFIG_USER, path, err) : 0;
 }
 

@@ -400,7 +400,9 @@ const char *stage_fd_text(int number)
 						       [FD_EGRESS] = "egress",
 						       [FD_REPLAY] = "replay",
 						       [FD_FACTS2] = "facts 2",
-						       [FD_SPEC2] = "spec 2"};
+						       [FD_SPEC2] = "spec 2",
+						       [FD_BOARD] = "board",
+						       [FD_SIGN] = "signing key"};
 
 	return number >= 0 && number <= FD_LAST && names[number] ? names[number] : "?";
 }

@@ -4,12 +4,13 @@
  * its last deed before exec (sandbox/jail/applied.c), so they say what was applied and not what
  * was meant. pipeline/audit.h makes them into JSON. Pure.
  *
- * Kinds: arg WORD; cwd PATH; env NAME=VALUE; mount LINE (proc_pid_mountinfo(5)); fd NUMBER ACCESS
+ * Kinds: backend NAME; arg WORD; cwd PATH; env NAME=VALUE; mount LINE (proc_pid_mountinfo(5)); fd NUMBER ACCESS
  * TARGET; device PATH c|b MAJOR:MINOR MODE; link PATH TARGET; status LINE (proc_pid_status(5));
  * map uid|gid INSIDE OUTSIDE COUNT; outside UID GID; securebits HEX; ns NAME ID; interface NAME;
  * listen ADDRESS; limit NAME SOFT HARD (getrlimit(2), "unlimited"); cgroup FILE VALUE; landlock abi
  * N | fs HEX | net HEX | scoped HEX | rule HEX PATH; seccomp SHA-256 of the program; cut (not all
- * had room: the list is not whole).
+ * had room: the list is not whole). Of another
+ * backend than native only what outer sees is told: backend, outside, cgroup.
  */
 #ifndef SANDBOX_JAIL_APPLIED_H
 #define SANDBOX_JAIL_APPLIED_H

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "pipeline/base/error.h"
 #include "pipeline/config.h"
 #include "pipeline/discover.h"
 #include "pipeline/fetch/plan.h"
@@ -18,8 +19,8 @@
 #include "pipeline/rundir.h"
 #include "pipeline/supervise.h"
 
-struct error;
 struct json;
+struct strbuf;
 struct jail_facts;
 struct jail_spec;
 struct options;
@@ -42,6 +43,7 @@ struct command {
 	int (*main)(struct options *options, struct error *err);
 	bool takes_command; /* words behind "--" are a command */
 	bool jails;	    /* starts jails, whose limits need a place (pipeline/scope.h) */
+	bool judges_config; /* errors in the operator's files come as options.config_error */
 };
 
 struct options {
@@ -54,8 +56,10 @@ struct options {
 	char **argv;	       /* behind "--"; borrowed; NULL when none */
 	const char *directory; /* -C */
 	const char *message;   /* -m */
-	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format;
-	bool json, dry_run, verify, no_status, dirty, input, help, for_config, write;
+	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
+	    *backend;
+	bool json, dry_run, verify, no_status, dirty, input, help, for_config, write, attack;
+	struct error config_error; /* of the operator's files, for a command that judges them */
 };
 
 /* Options are everywhere before "--". 0 or ERROR_USAGE. */
@@ -72,6 +76,7 @@ int cmd_publish(struct options *options, struct error *err);
 int cmd_show(struct options *options, struct error *err);
 int cmd_jail(struct options *options, struct error *err);
 int cmd_audit(struct options *options, struct error *err);
+int cmd_doctor(struct options *options, struct error *err);
 int cmd_verify(struct options *options, struct error *err);
 int cmd_replay(struct options *options, struct error *err);
 int cmd_edit(struct options *options, struct error *err);
@@ -200,6 +205,28 @@ int open_plain(const char *path);
  * *audit: new, NULL when the backend tells nothing. 0 or an error kind. */
 int jail_audit(const struct options *options, struct json **audit, struct error *err);
 
+/* ---- doctor (doctor*.c) ---- */
+
+/* A row: group and name, what was found, what to do ("": nothing). state: "yes", "part", "no", "note",
+ * "not tried". */
+void doctor_row(struct json *rows, const char *group, const char *name, const char *state,
+		const char *detail, const char *next);
+/* Rows by trying. true: what the group must have is there. */
+bool doctor_machine(struct json *rows, const char *dir);
+void doctor_tools(struct json *rows);
+/* The operator's configuration with one KEY=VALUE more. Owned by the caller. */
+struct config *doctor_config(const struct options *options, const char *pair);
+/* Whether a jail of that backend ("native", "gvisor") starts. chosen: it is the one that runs would use. */
+bool doctor_jail(struct json *rows, struct supervisor *sup, const struct options *options,
+		 const char *state, const char *backend, bool chosen);
+/* Attacks in a backend that starts: rows with the states "blocked", "worked", "not tried". true: none
+ * worked, and all that can be was tried; of a backend with a kernel of its own: no canary was reached. */
+bool doctor_attack(struct json *rows, struct supervisor *sup, const struct options *options,
+		   const char *state, const char *backend, struct error *err);
+/* Runs a program for its output (both streams, at most a few KiB): exit status, -1 when it is not there, is
+ * killed, or takes too long. */
+int doctor_ask(const char *const *argv, int deadline_ms, struct strbuf *out);
+
 /* ---- jails (jailplan.c) ---- */
 
 /* The spec of a test jail: manifest, environment, limits, command words (NULL: command from the
@@ -215,6 +242,17 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits);
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
 		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
 		 struct json **audit, struct error *err);
+/* The same in parts, for whoever reads the output: output_fd becomes 1 and 2
+ * (-1: dropped). */
+struct jail_start {
+	struct supervised jail;
+	int facts_fd, go_fd; /* owned until jailplan_end */
+};
+int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int output_fd,
+		   struct jail_start *start, struct error *err);
+/* Waits for the facts and releases; result: that of jailplan_begin, whose failure it keeps. */
+int jailplan_end(struct supervisor *sup, struct jail_start *start, int result,
+		 struct jail_facts *facts, struct json **audit, struct error *err);
 /* As a sealed memfd for FD_SPEC. -1 with err. */
 int jailplan_memfd(const struct jail_spec *spec, struct error *err);
 /* A stream for the facts, [0] to read, [1] for agent-jail: a socket pair, which holds all that

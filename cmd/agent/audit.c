@@ -15,6 +15,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
+#include "pipeline/scope.h"
 #include "pipeline/stages.h"
 
 #define EVENTS_MAX ((size_t)64 << 20)
@@ -273,10 +274,13 @@ static int of_run(const struct options *options, struct json *report, struct err
 static int of_config(const struct options *options, struct json *report, struct error *err)
 {
 	struct json *jails = js_object_new(), *audit = NULL;
+	struct error no_place = {0};
 
 	js_set(report, "jails", jails);
 	js_set_str(report, "run", NULL);
 	js_set(report, "stages", stages_of_table());
+	scope_enter(
+	    &no_place); /* as a run does; where there is none, the jail says what that means */
 	if (jail_audit(options, &audit, err)) {
 		js_free(audit);
 		return err->kind;

@@ -269,33 +269,42 @@ static int empty_go(int go[2], struct error *err)
 	return 0;
 }
 
-static int try_spec(struct supervisor *sup, const struct jail_spec *spec,
-		    struct jail_facts *facts, struct json **audit, struct error *err)
+int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int output_fd,
+		   struct jail_start *start, struct error *err)
 {
 	int spec_fd AUTO_FD = jailplan_memfd(spec, err);
 	int null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int pipe_fds[2] = {-1, -1}, go[2] = {-1, -1}, result;
-	struct supervised jail = {0};
+	int facts[2] = {-1, -1}, go[2] = {-1, -1}, result;
 
+	*start = (struct jail_start){.facts_fd = -1, .go_fd = -1};
 	if (spec_fd < 0 || empty_go(go, err))
 		return err->kind;
 	if (null_fd < 0) {
 		result = error_errno(err, ERROR_FAILED, errno, "/dev/null");
-	} else if ((result = jailplan_stream(pipe_fds, err)) == 0) {
-		struct spawn_fd fds[] = {{FD_FACTS, pipe_fds[1]}, {FD_SPEC, spec_fd},
-					 {FD_GO, go[1]},	  {FD_STDIN, null_fd},
-					 {FD_STDOUT, null_fd},	  {FD_STDERR, null_fd}};
+	} else if ((result = jailplan_stream(facts, err)) == 0) {
+		int out = output_fd < 0 ? null_fd : output_fd;
+		struct spawn_fd fds[] = {{FD_FACTS, facts[1]}, {FD_SPEC, spec_fd},
+					 {FD_GO, go[1]},       {FD_STDIN, null_fd},
+					 {FD_STDOUT, out},     {FD_STDERR, out}};
 
-		result = supervise_start(sup, &jail, STAGE_JAIL, NULL, fds, ARRAY_LEN(fds), 60,
-					 NULL, NULL, err);
+		result = supervise_start(sup, &start->jail, STAGE_JAIL, NULL, fds,
+					 ARRAY_LEN(fds), 120, NULL, NULL, err);
 	}
-	fd_close_ptr(&pipe_fds[1]);
+	fd_close_ptr(&facts[1]);
 	fd_close_ptr(&go[1]);
+	start->facts_fd = facts[0];
+	start->go_fd = go[0];
+	return result;
+}
+
+int jailplan_end(struct supervisor *sup, struct jail_start *start, int result,
+		 struct jail_facts *facts, struct json **audit, struct error *err)
+{
 	if (result == 0)
-		result = jailplan_read_facts(sup, pipe_fds[0], facts, audit, err);
-	fd_close_ptr(&go[0]);
-	fd_close_ptr(&pipe_fds[0]);
-	supervise_end(sup, &jail);
+		result = jailplan_read_facts(sup, start->facts_fd, facts, audit, err);
+	fd_close_ptr(&start->go_fd);
+	fd_close_ptr(&start->facts_fd);
+	supervise_end(sup, &start->jail);
 	return result;
 }
 
@@ -305,6 +314,7 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 {
 	char nothing[] = "true";
 	char *const just_true[] = {nothing, NULL};
+	struct jail_start start;
 	struct jail_spec spec;
 	int result;
 
@@ -319,7 +329,8 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	if (spec.limits.inodes < TRY_INODES)
 		spec.limits.inodes = TRY_INODES;
 	if (result == 0)
-		result = try_spec(sup, &spec, facts, audit, err);
+		result = jailplan_end(sup, &start, jailplan_begin(sup, &spec, -1, &start, err),
+				      facts, audit, err);
 	jail_spec_release(&spec);
 	return result;
 }

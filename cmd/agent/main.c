@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|gc|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -103,6 +103,15 @@ static const struct option_spec audit_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec doctor_options[] = {
+    {"--attack", NULL, NULL, "run the bundled attacks in a jail of each backend"},
+    {"--backend", "NAME", NULL, "only this backend: native or gvisor"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL, "print it as JSON"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {NULL}};
+
 static const struct option_spec verify_options[] = {
     {"--allowed-signers", "FILE", NULL,
      "who may sign (ssh-keygen(1), ALLOWED SIGNERS; default: verify.allowedSigners)"},
@@ -140,13 +149,15 @@ static const struct command commands[] = {
     {"resume", "[options] [RUN]", "go on with a run from its last finished step",
      resume_options, cmd_resume, false, true},
     {"publish", "[options] [RUN]", "publish a run that stopped before it (--dry-run)",
-     publish_options, cmd_publish, false},
+     publish_options, cmd_publish, false, false},
     {"show", "[options] [RUN]", "tell the story of a run; without RUN list all", show_options,
-     cmd_show, false},
+     cmd_show, false, false},
     {"jail", "[options] -- COMMAND…", "run any command in the jail of the tests", jail_options,
      cmd_jail, true, true},
     {"audit", "[options] [RUN]", "list all that crossed the boundaries of a run", audit_options,
      cmd_audit, false},
+    {"doctor", "[options]", "try what this machine offers, and say how to mend what is missing",
+     doctor_options, cmd_doctor, false, false, true},
     {"verify", "[options] [COMMIT]", "check a commit's signature and attestation",
      verify_options, cmd_verify, false},
     {"replay", "[options] [RUN]", "play a run's conversation again and compare the trees",

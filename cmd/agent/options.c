@@ -26,7 +26,8 @@ static const char **text_field(struct options *options, const char *name)
 		      {"--days", &options->days},
 		      {"--dir", &options->dir},
 		      {"--format", &options->format},
-		      {"--allowed-signers", &options->allowed_signers}};
+		      {"--allowed-signers", &options->allowed_signers},
+		      {"--backend", &options->backend}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)
@@ -42,7 +43,8 @@ static bool *flag_field(struct options *options, const char *name)
 	} fields[] = {{"--json", &options->json},	    {"--dry-run", &options->dry_run},
 		      {"--no-status", &options->no_status}, {"--dirty", &options->dirty},
 		      {"--verify", &options->verify},	    {"--write", &options->write},
-		      {"--input", &options->input},	    {"--config", &options->for_config}};
+		      {"--input", &options->input},	    {"--config", &options->for_config},
+		      {"--attack", &options->attack}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)
@@ -164,7 +166,11 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (options->directory && chdir(options->directory) < 0)
 		return error_set(err, ERROR_USAGE, "-C %s: no such directory",
 				 options->directory);
-	return config_add_operator(options->config, err);
+	if (config_add_operator(options->config, err) && command->judges_config) {
+		options->config_error = *err;
+		memset(err, 0, sizeof(*err));
+	}
+	return err->kind;
 }
 
 void options_release(struct options *options)

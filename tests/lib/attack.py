@@ -52,7 +52,7 @@ TAKES_MEMORY = {"R4", "R30", "X29"}
 
 class Row:
     def __init__(self, line):
-        self.id, self.section, self.control, self.mechanism, self.expected = line.split("\t")
+        self.id, self.section, self.control, self.mechanism, self.expected, self.how = line.split("\t")
 
 
 class Verdict:
@@ -73,7 +73,7 @@ class Run:
 
 
 def probe_path():
-    return os.path.join(BUILD, "wall/attack-probe")
+    return os.path.join(BUILD, "agent-probe")
 
 
 def rows():
@@ -449,7 +449,8 @@ class Host:
         self.tree, self.home = os.path.join(self.top, "tree"), os.path.join(self.top, "home")
         os.chmod(self.out, 0o777)
         self.probe = os.path.join(self.bin, "attack-probe")
-        for program in ("agent-jail", "jailrun", "wall/attack-probe"):
+        shutil.copy(probe_path(), self.probe)
+        for program in ("agent-jail", "jailrun"):
             if os.path.exists(os.path.join(BUILD, program)):
                 shutil.copy(os.path.join(BUILD, program), self.bin)
         self._make_files()

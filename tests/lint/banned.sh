@@ -73,9 +73,9 @@ else
 	tap_fail "no banned function is called" "$found"
 fi
 
-# descriptors are close-on-exec at birth
+# descriptors are close-on-exec at birth; the attacks of agent-probe make some that are not, to see
 found=$(
-	for file in $sources; do
+	for file in $(printf '%s\n' "$sources" | grep -v '^sandbox/probe/'); do
 		tr '\n' '\001' <"$TMP/c/$file" |
 			grep -oaE '(^|[^A-Za-z0-9_])(open|openat|accept4|pipe2|socket|socketpair|memfd_create|epoll_create1|eventfd|signalfd|inotify_init1)[[:space:]]*\([^;{]*;' |
 			tr '\001' ' ' | grep -vE 'CLOEXEC|SFD_|cloexec' | grep -vE '\*|const char|failed_with' | sed "s|^|$file: |" || true
@@ -89,10 +89,10 @@ else
 	tap_fail "descriptors are close-on-exec at birth" "$found"
 fi
 
-# processes start in few places; secret.c runs command:ARGV, publish runs git and ssh, as its row lists
+# processes start in few places; agent-probe starts some to attack, and each try in one of its own; secret.c runs command:ARGV, publish runs git and ssh, as its row lists
 # shellcheck disable=SC2086
 found=$(search '(^|[^A-Za-z0-9_])(fork|clone|posix_spawn|execve|execveat|fexecve|execv)[[:space:]]*\(' $sources |
-	grep -vE '^(pipeline/spawn[a-z_]*\.c|pipeline/secret\.c|pipeline/publish/[a-z_]*\.c|cmd/agent-publish\.c|sandbox/jail_start\.c|sandbox/jail/[a-z_]*\.c):' || true)
+	grep -vE '^(pipeline/spawn[a-z_]*\.c|pipeline/secret\.c|pipeline/publish/[a-z_]*\.c|cmd/agent-publish\.c|sandbox/jail_start\.c|sandbox/(jail|probe)/[a-z_]*\.c|cmd/agent-probe\.c):' || true)
 if [ -z "$found" ]; then
 	tap_ok "processes are started where the table is obeyed, only"
 else

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # deadline: 300
-"""Everything that an attacker in a jail may try (laws L1, L3, L5, L6; the table is tests/wall/attack/table.h): none works.
+"""Everything that an attacker in a jail may try (laws L1, L3, L5, L6; the table is sandbox/probe/table.h): none works.
 
 First the controls: without a sandbox, or in a weak one, the attacks do work, so that one sees that the probe can succeed. Then each
 attack in a jail of its own, started by root and by a user, judged from outside; then many of them as the test command of a whole
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from attack import ENDLESS, STATUSES, TAKES_MEMORY, Bare, Host, Native, WeakRoot, WeakUserns, processes_with, rows  # noqa: E402
+from attack import Bare, Host, Native, WeakRoot, WeakUserns, processes_with, rows  # noqa: E402
 from e2e import Place, differences, digest_tree, edit, submit  # noqa: E402
 from tap import Tap  # noqa: E402
 
@@ -23,12 +23,6 @@ ACCEPTED = {
     "N34": "who reads a file that is shared read-only can be watched, as long as toolchains are not copied",
     "X24": "a folder that the operator admits is admitted with the sockets in it",
 }
-# Not for a whole run: they need a host that takes part, end by a status, or never.
-ALONE = {"N33", "N34", "N25", "C27", "E16", "E27", "E32", "E33", "E40", "E52", "F10", "F25", "F27", "R11", "R15", "R38", "R39", "R41",
-         "X15", "X18", "X24", "X31", "X33", "X34", "X35", "X37", "X38"} | ENDLESS | set(STATUSES) | TAKES_MEMORY
-ALONE |= {"R1", "R2", "R5", "R7", "R8", "R9", "R10", "R17", "R19", "R42"}
-# Nor these, which then find what started them: as much theirs as they are.
-ALONE |= {"C4", "C6", "C7", "C34", "E14", "E44", "E65", "X12", "X13"}
 
 
 def controls(t, host, table):
@@ -78,7 +72,7 @@ def quoted(word):
 def whole_run(t, host, table):
     with Place() as place, open(os.path.join(host.bin, "attack-probe"), "rb") as file:
         canary = place.path("canary")
-        ids = [row.id for row in table if row.id not in ALONE]
+        ids = [row.id for row in table if row.how == "together"]
         box = Bare(0)
         box.name = "other"  # walks all that there is
         words = host.words(box, table[0], [])[1:]

@@ -176,6 +176,22 @@ static void a_list_without_room_says_so(void **state)
 	assert_int_equal(strncmp(out.data, "NOT WHOLE", 9), 0);
 }
 
+static void other_backends_are_told_from_outside(void **state)
+{
+	struct error err = {0};
+	struct json *audit AUTO_JSON =
+	    parse("backend gvisor\noutside 7 8\ncgroup pids.max 5", &err);
+	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+
+	(void)state;
+	assert_false(js_bool(audit, "whole", true));
+	strbuf_init(&out, STRBUF_MAX);
+	audit_print(audit, &out);
+	assert_non_null(strstr(out.data, "gvisor"));
+	assert_non_null(strstr(out.data, "pids.max"));
+	assert_null(strstr(out.data, "system calls"));
+}
+
 static void text_is_escaped_and_needs_nothing(void **state)
 {
 	static const char *const spoilt[] = {
@@ -216,6 +232,7 @@ int main(void)
 	    cmocka_unit_test(malformed_records_are_refused),
 	    cmocka_unit_test(a_record_that_is_cut_is_refused),
 	    cmocka_unit_test(a_list_without_room_says_so),
+	    cmocka_unit_test(other_backends_are_told_from_outside),
 	    cmocka_unit_test(text_is_escaped_and_needs_nothing),
 	};
 

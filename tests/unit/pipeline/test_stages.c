@@ -308,9 +308,19 @@ static void table_has_a_line_a_row(void **state)
 	assert_null(strchr(out.data, '?'));
 }
 
+/* agent audit names them. */
+static void each_descriptor_of_a_row_has_a_name(void **state)
+{
+	(void)state;
+	for (int id = 0; id < STAGE_COUNT; id++)
+		for (const int *fd = stage_row((enum stage_id)id)->fds; *fd >= 0; fd++)
+			assert_string_not_equal(stage_fd_text(*fd), "?");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(each_descriptor_of_a_row_has_a_name),
 	    cmocka_unit_test(every_row_is_filled_in),
 	    cmocka_unit_test(each_secret_belongs_to_one_row),
 	    cmocka_unit_test(secret_descriptors_go_with_secrets),

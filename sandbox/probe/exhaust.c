@@ -4,7 +4,7 @@
  * Each is bounded by an argument, so that it does no harm where nothing stops it; it worked when the bound was reached. The host
  * gives the sandbox limits well below these bounds.
  */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -371,16 +371,17 @@ ATTACK(allocate)
 ATTACK(unremovable)
 {
 	char path[4096];
+	size_t len;
 	int made = 0, flags = 0x10 /* FS_IMMUTABLE_FL */, fd;
 
 	if (mkdir("locked", 0700) == 0 && write_path("locked/x", "x\n") &&
 	    chmod("locked", 0) == 0)
 		made++;
-	snprintf(path, sizeof(path), "deep");
-	for (int i = 0; i < 300 && strlen(path) + 3 < sizeof(path); i++) {
+	len = (size_t)snprintf(path, sizeof(path), "deep");
+	for (int i = 0; i < 300 && len + 3 < sizeof(path); i++) {
 		if (mkdir(path, 0700) < 0)
 			break;
-		strcat(path, "/d");
+		len += (size_t)snprintf(path + len, sizeof(path) - len, "/d");
 		made++;
 	}
 	made += write_path("-rf", "x\n") && write_path("a\nb", "x\n") &&
@@ -433,7 +434,7 @@ ATTACK(deaf)
 
 ATTACK(vfork_wait)
 {
-	pid_t pid = vfork();
+	long pid = syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
 
 	if (pid == 0) { /* the parent cannot go on */
 		syscall(SYS_pause);

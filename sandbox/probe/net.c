@@ -1,5 +1,5 @@
 /* Attacks that send something out: section 2.1. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -52,7 +52,7 @@ static struct target target_of(const char *host, uint16_t port)
 	if (strchr(name, ':')) {
 		target.family = target.at.v6.sin6_family = AF_INET6;
 		target.at.v6.sin6_port = htons(port);
-		target.at.v6.sin6_scope_id = scope ? (uint32_t)atoi(scope) : 0;
+		target.at.v6.sin6_scope_id = scope ? (uint32_t)strtoul(scope, NULL, 10) : 0;
 		inet_pton(AF_INET6, name, &target.at.v6.sin6_addr);
 		target.len = sizeof(target.at.v6);
 		target.loopback = IN6_IS_ADDR_LOOPBACK(&target.at.v6.sin6_addr);

@@ -1,5 +1,5 @@
 /* Attacks on namespaces, mounts, files and set-up: the first half of section 2.3. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <dirent.h>
 #include <errno.h>

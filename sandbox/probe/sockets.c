@@ -1,5 +1,5 @@
 /* Attacks by sockets, descriptors and channels that are there: section 2.1. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <dirent.h>
 #include <errno.h>

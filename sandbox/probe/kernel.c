@@ -1,5 +1,5 @@
 /* Attacks by system calls, signals and tracing: the second half of section 2.3. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

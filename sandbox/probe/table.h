@@ -4,8 +4,19 @@
  * Ids as in the study of sandboxes that the project rests on; X… are our own. The control (probe.h) says where the attack is known
  * to work, so that one sees that the probe can succeed.
  */
-#ifndef ATTACK_TABLE_H
-#define ATTACK_TABLE_H
+#ifndef PROBE_TABLE_H
+#define PROBE_TABLE_H
+
+/*
+ * How a row can be tried, when not together with others in one sandbox. ALONE: it would find what started
+ * it there. HOST: it needs a host that takes part, ends by a status of its own, or never: the payload's
+ * own word is not enough.
+ */
+#define ATTACKS_ALONE "C4 C6 C7 C34 E14 E44 E65 X12 X13"
+#define ATTACKS_HOST                                                                           \
+	"C27 E16 E27 E32 E33 E40 E50 E51 E52 F2 F3 F4 F5 F10 F19 F20 F21 F24 F25 F26 F27 "     \
+	"F29 F31 F38 F40 F41 N25 N33 N34 R1 R2 R4 R5 R7 R8 R9 R10 R11 R13 R15 R17 R19 R24 "    \
+	"R25 R26 R27 R28 R30 R31 R38 R39 R41 R42 X15 X18 X24 X29 X31 X33 X34 X35 X37 X38"
 
 /* clang-format off */
 #define ATTACKS(ROW) \

@@ -1,5 +1,5 @@
 /* Notes, arguments and the steps that attacks share. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/wall/attack/main.h"
+#include "sandbox/probe/arguments.h"
 
 #define PLANTED "planted-"
 

@@ -4,7 +4,7 @@
  * Those that end with a status of their own are judged by the host: what it was told must be that status. The rest leave things for
  * a later stage to trip over; the host compares its tree before and after.
  */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

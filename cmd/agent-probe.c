@@ -1,20 +1,26 @@
 /*
- * attack-probe - tries one attack on the sandbox that it runs in
+ * NAME
+ *	agent-probe - tries one attack on the sandbox that it runs in, or what a machine offers
  *
- * attack-probe ID [name=value…]     0 blocked, 10 worked, 11 could not be tried, 12 carried out: the host must look. One line on
- *                                   standard output gives the reason.
- * attack-probe --list               the table: id, section, control, mechanism, expected, separated by tabs
- * attack-probe --many ID,ID… [name=value…]   several, a child and a line each; exits with 0
- * attack-probe --nothing | --exit N | --sleep [word…] | --have WHAT   what attacks and the host start: ends well, with N, never
- *                                   (five minutes), with 10 when this user gets no more of what the attack takes
+ * SYNOPSIS
+ *	agent-probe ID [name=value…]
+ *	agent-probe --many ID,ID…|together [name=value…]
+ *	agent-probe --list | --machine DIR
+ *	agent-probe --nothing | --exit N | --sleep [word…] | --have WHAT
  *
- * name=value: where the canaries are that the host has set up (tests/lib/attack.py). Never a secret itself: what is planted
- * begins with "planted-" and an attack that finds it prints it.
+ * An attack ends with 0 blocked, 10 worked, 11 could not be tried, 12 carried out: the host must look; one line on standard output
+ * gives the reason. --many tries several, a child and a line each, and ends with 0; "together": all that can be. --list prints
+ * the table (sandbox/probe/table.h): id, section, control, mechanism, expected, how, separated by tabs. --machine: see
+ * sandbox/probe/machine.h. The last ones are what attacks and the host start: ends well, with N, never (five minutes), with 10 when
+ * this user gets no more of what the attack takes.
  *
- * SECURITY: it attacks whatever it runs in. Bounded, and harmless but for canaries, run by an ordinary user; never run it as root
+ * name=value: where the canaries are that the host has set up (cmd/agent/attack.c, tests/lib/attack.py). Never a secret itself:
+ * what is planted begins with "planted-" and an attack that finds it prints it.
+ *
+ * SECURITY
+ *	It is run by agent doctor in jails, and with --machine outside of them, where it only tries what any user may. It attacks whatever it runs in. Bounded, and harmless but for canaries, run by an ordinary user; never run it as root
  * outside of a sandbox. A set-user-id copy of it does nothing but say so.
  */
-#include "tests/wall/attack/main.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +33,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "sandbox/probe/arguments.h"
+#include "sandbox/probe/machine.h"
+#include "sandbox/probe/probe.h"
 
 #define ATTACK_ENTRY(id, section, control, name, mechanism, expected)                          \
 	{#id, section, control, mechanism, expected, attack_##name},
@@ -47,11 +55,29 @@ static const struct attack *find(const char *id, size_t len)
 	return NULL;
 }
 
+/* Whether the blank-separated list has the id. */
+static bool has(const char *words, const char *id)
+{
+	const size_t len = strlen(id);
+
+	for (const char *at = words; (at = strstr(at, id)); at += len)
+		if ((at == words || at[-1] == ' ') && (!at[len] || at[len] == ' '))
+			return true;
+	return false;
+}
+
+static const char *how(const struct attack *attack)
+{
+	return has(ATTACKS_ALONE, attack->id)  ? "alone"
+	       : has(ATTACKS_HOST, attack->id) ? "host"
+					       : "together";
+}
+
 static int list(void)
 {
 	for (const struct attack *at = attacks; at->id; at++)
-		printf("%s\t%s\t%s\t%s\t%s\n", at->id, at->section, controls[at->control],
-		       at->mechanism, at->expected);
+		printf("%s\t%s\t%s\t%s\t%s\t%s\n", at->id, at->section, controls[at->control],
+		       at->mechanism, at->expected, how(at));
 	return 0;
 }
 
@@ -85,22 +111,33 @@ static int attack(const struct attack *attack)
 	return notes_verdict();
 }
 
+static void one_of_many(const struct attack *one, const char *id, size_t len)
+{
+	pid_t pid;
+	int status;
+
+	fflush(stdout);
+	pid = one ? fork() : -1;
+	if (pid == 0)
+		_exit(attack(one));
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		printf("%.*s: not tried: fork\n", (int)len, id);
+	else if (!WIFEXITED(status))
+		printf("%.*s: ended by signal %d\n", (int)len, id, WTERMSIG(status));
+}
+
 static int many(const char *ids)
 {
+	if (strcmp(ids, "together") == 0) {
+		for (const struct attack *at = attacks; at->id; at++)
+			if (strcmp(how(at), "together") == 0)
+				one_of_many(at, at->id, strlen(at->id));
+		return 0;
+	}
 	while (*ids) {
 		size_t len = strcspn(ids, ",");
-		const struct attack *one = find(ids, len);
-		pid_t pid;
-		int status;
 
-		fflush(stdout);
-		pid = one ? fork() : -1;
-		if (pid == 0)
-			_exit(attack(one));
-		if (pid < 0 || waitpid(pid, &status, 0) < 0)
-			printf("%.*s: not tried: fork\n", (int)len, ids);
-		else if (!WIFEXITED(status))
-			printf("%.*s: ended by signal %d\n", (int)len, ids, WTERMSIG(status));
+		one_of_many(find(ids, len), ids, len);
 		ids += len + (ids[len] == ',');
 	}
 	return 0;
@@ -151,8 +188,10 @@ int main(int argc, char **argv)
 		return have(argv[2]) ? 0 : WORKED;
 	if (argc == 2 && strcmp(argv[1], "--list") == 0)
 		return list();
+	if (argc == 3 && strcmp(argv[1], "--machine") == 0)
+		return machine_try(argv[2]);
 	if (argc > 2 && strcmp(argv[1], "--exit") == 0)
-		return atoi(argv[2]);
+		return (int)strtol(argv[2], NULL, 10);
 	if (argc > 2)
 		arguments_set(argv + 2);
 	if (argc > 2 && strcmp(argv[1], "--many") == 0) {
@@ -161,8 +200,9 @@ int main(int argc, char **argv)
 	}
 	one = argc > 1 ? find(argv[1], strlen(argv[1])) : NULL;
 	if (!one) {
-		fprintf(stderr, "usage: attack-probe ID [name=value...] | --list | --many "
-				"ID,ID... [name=value...]\n");
+		fprintf(stderr,
+			"usage: agent-probe ID [name=value...] | --list | --machine DIR | "
+			"--many ID,ID...|together [name=value...]\n");
 		return 2;
 	}
 	return attack(one);

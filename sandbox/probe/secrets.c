@@ -1,5 +1,5 @@
 /* Attacks that read what is not theirs: section 2.2. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -307,6 +307,7 @@ ATTACK(other_homes)
 	while (file && fgets(line, sizeof(line), file)) {
 		char *fields[7] = {NULL};
 		char *at = line;
+		long uid;
 
 		for (int i = 0; i < 7; i++)
 			fields[i] = strsep(&at, ":\n");
@@ -315,9 +316,9 @@ ATTACK(other_homes)
 		if (user && strcmp(fields[0], user) == 0)
 			worked("/etc/passwd is the host's: it names %s", user);
 		/* of system users home is a directory that anybody has */
-		if ((atoi(fields[2]) == 0 || atoi(fields[2]) >= 1000) &&
-		    strcmp(fields[5], "/") && (!home || strcmp(fields[5], home)) &&
-		    strcmp(fields[5], "/nonexistent"))
+		uid = strtol(fields[2], NULL, 10);
+		if ((uid == 0 || uid >= 1000) && strcmp(fields[5], "/") &&
+		    (!home || strcmp(fields[5], home)) && strcmp(fields[5], "/nonexistent"))
 			try_open(fields[5], O_RDONLY | O_DIRECTORY);
 	}
 	if (file)

@@ -1,5 +1,5 @@
 /* Attacks of our own, beyond the list: system calls and other processes. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Attacks of our own, beyond the list: taking more than is given. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,18 +1,18 @@
 /*
- * The attack probe: one static program that tries one attack and says what came of it. See main.c.
+ * The attack probe: one static program that tries one attack and says what came of it. See cmd/agent-probe.c.
  *
  * An attack is a function that takes steps and notes each one's result; the notes together make the verdict. It must be real:
  * outside of a sandbox, or in a weak one (the row's control), it works. It must not do harm beyond a canary there: what it changes
  * is marked, what it takes is bounded.
  */
-#ifndef ATTACK_PROBE_H
-#define ATTACK_PROBE_H
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "tests/wall/attack/table.h"
+#include "sandbox/probe/table.h"
 
 enum verdict {
 	BLOCKED = 0,

@@ -4,7 +4,7 @@
  * Almost all of them write into the tree, HOME or /tmp, which is allowed; what counts is that the host's stay as they are, and that
  * nothing goes on running. The host compares.
  */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Attacks of our own, beyond the list: files and what the host is called. See probe.h. */
-#include "probe.h"
+#include "sandbox/probe/probe.h"
 
 #include <dirent.h>
 #include <errno.h>
