@@ -77,6 +77,25 @@ static long common_shift(const struct indent_map *map)
 	return shift;
 }
 
+/* All pairs leave the same text out in front: its length, or 0. */
+static size_t common_drop(const struct indent_map *map)
+{
+	size_t drop = 0;
+
+	for (size_t i = 0; map->pairs && i < map->len; i++) {
+		const struct indent_pair *pair = &map->pairs[i];
+		if (pair->from_len <= pair->to_len ||
+		    memcmp(pair->from + (pair->from_len - pair->to_len), pair->to,
+			   pair->to_len) != 0)
+			return 0;
+		size_t here = pair->from_len - pair->to_len;
+		if (i && (here != drop || memcmp(pair->from, map->pairs[0].from, drop) != 0))
+			return 0;
+		drop = here;
+	}
+	return drop;
+}
+
 /* One step of indentation on either side. */
 struct indent_unit {
 	const char *from, *to;
@@ -159,6 +178,11 @@ bool indent_translate(const struct indent_map *map, const char *from, size_t len
 	if (shift >= 0) {
 		strbuf_add(out, map->pairs[0].to, (size_t)shift);
 		strbuf_add(out, from, len);
+		return true;
+	}
+	size_t drop = common_drop(map);
+	if (drop && len >= drop && memcmp(from, map->pairs[0].from, drop) == 0) {
+		strbuf_add(out, from + drop, len - drop);
 		return true;
 	}
 	if (!indent_unit(map, &unit))

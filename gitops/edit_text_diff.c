@@ -89,125 +89,16 @@ static bool is_other_format(const struct doc *doc, size_t index)
 
 /* ---- names ---- */
 
-/* Undoes git's quoting of a name: "a\tb\303\251". */
-static char *unquote(const char *text)
-{
-	size_t len = strlen(text);
-	struct strbuf out;
-
-	if (len < 2 || text[0] != '"' || text[len - 1] != '"')
-		return mem_strdup(text);
-	strbuf_init(&out, len);
-	for (size_t i = 1; i + 1 < len; i++) {
-		static const char from[] = "abtnvfr\"\\", to[] = "\a\b\t\n\v\f\r\"\\";
-		const char *hit = text[i] == '\\' ? strchr(from, text[i + 1]) : NULL;
-		if (text[i] != '\\') {
-			strbuf_addc(&out, text[i]);
-		} else if (text[i + 1] >= '0' && text[i + 1] <= '3' && i + 4 < len) {
-			strbuf_addc(&out,
-				    (char)((text[i + 1] - '0') << 6 | (text[i + 2] - '0') << 3 |
-					   (text[i + 3] - '0')));
-			i += 3;
-		} else if (hit && *hit) {
-			strbuf_addc(&out, to[hit - from]);
-			i++;
-		}
-	}
-	return strbuf_steal(&out);
-}
-
-/* The name of a "---" or "+++" line: without a time stamp, a Markdown decoration, quoting. */
-static char *header_name(const struct doc *doc, size_t index)
-{
-	AUTO_FREE char *rest = doc_rest(doc, index, 4);
-	char *tab = strchr(rest, '\t');
-	size_t len;
-
-	if (tab)
-		*tab = '\0';
-	len = strlen(rest);
-	/* "name 2024-01-31 12:00:00 +0000", as diff writes it where a tab became blanks */
-	for (char *c = strstr(rest, " 20"); c; c = strstr(c + 1, " 20"))
-		if (strlen(c) > 14 && c[5] == '-' && c[8] == '-' && c[14] == ':') {
-			*c = '\0';
-			len = strlen(rest);
-			break;
-		}
-	while (len && rest[len - 1] == ' ')
-		rest[--len] = '\0';
-	if (len > 2 && rest[0] == '`' && rest[len - 1] == '`') {
-		rest[len - 1] = '\0';
-		return mem_strdup(rest + 1);
-	}
-	return unquote(rest);
-}
-
 static bool is_null(const char *name)
 {
 	return name && strcmp(name, "/dev/null") == 0;
 }
 
-static const char *without(const char *name, const char *prefix)
-{
-	size_t len = strlen(prefix);
-
-	return strncmp(name, prefix, len) == 0 && name[len] ? name + len : NULL;
-}
-
-/* The path that the two names of a pair mean; NULL when they mean two files. */
-static char *path_of_pair(const char *minus, const char *plus)
-{
-	static const char *const pairs[][2] = {{"a/", "b/"},
-					       {"i/", "w/"},
-					       {"c/", "i/"},
-					       {"c/", "w/"},
-					       {"o/", "w/"},
-					       {"old/", "new/"},
-					       {"original/", "modified/"},
-					       {"orig/", "new/"},
-					       {"before/", "after/"}};
-
-	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
-		const char *old = without(minus, pairs[i][0]);
-		const char *now = without(plus, pairs[i][1]);
-		if (old && now && strcmp(old, now) == 0)
-			return mem_strdup(now);
-	}
-	if (strcmp(minus, plus) == 0)
-		return mem_strdup(plus);
-	const char *old = without(minus, "a/"), *now = without(plus, "b/");
-	if (old && strcmp(old, plus) == 0)
-		return mem_strdup(plus);
-	if (now && strcmp(now, minus) == 0)
-		return mem_strdup(minus);
-	const char *orig = without(minus, plus);
-	if (orig && strcmp(orig, ".orig") == 0)
-		return mem_strdup(plus);
-	return NULL;
-}
-
-/* "a/x b/x", where nothing else tells the name: the two halves are the same. */
-static char *path_of_git(const char *names)
-{
-	size_t len = strlen(names);
-
-	for (size_t i = 1; i + 1 < len; i++) {
-		if (names[i] != ' ')
-			continue;
-		AUTO_FREE char *left = mem_strndup(names, i);
-		AUTO_FREE char *minus = unquote(left), *plus = unquote(names + i + 1);
-		char *path = path_of_pair(minus, plus);
-		if (path)
-			return path;
-	}
-	return NULL;
-}
-
 /* One name, where the other is /dev/null or was left out; what git's own line says first. */
 static char *path_of_one(const struct section *section, const char *name, const char *prefix)
 {
-	const char *rest = without(name, prefix);
-	char *path = section->git_names ? path_of_git(section->git_names) : NULL;
+	const char *rest = name_without(name, prefix);
+	char *path = section->git_names ? name_of_git(section->git_names) : NULL;
 
 	return path ? path : mem_strdup(rest ? rest : name);
 }
@@ -224,8 +115,8 @@ static int name_section(struct diff *diff)
 		return doc_refuse(diff->doc, EDIT_MALFORMED, section->line,
 				  "both names are /dev/null");
 	if (from && to) {
-		edit->path = unquote(from);
-		edit->to = unquote(to);
+		edit->path = name_unquote(from);
+		edit->to = name_unquote(to);
 		edit->copy = !section->rename_from;
 	} else if (section->minus && is_null(section->minus) && section->plus) {
 		edit->create = true;
@@ -234,13 +125,13 @@ static int name_section(struct diff *diff)
 		edit->remove = true;
 		edit->path = path_of_one(section, section->minus, "a/");
 	} else if (section->minus && section->plus) {
-		edit->path = path_of_pair(section->minus, section->plus);
+		edit->path = name_of_pair(section->minus, section->plus);
 	} else if (section->plus) {
 		edit->path = path_of_one(section, section->plus, "b/");
 	} else if (section->minus) {
 		edit->path = path_of_one(section, section->minus, "a/");
 	} else if (section->git_names) {
-		edit->path = path_of_git(section->git_names);
+		edit->path = name_of_git(section->git_names);
 	} else if (diff->fence_name) {
 		edit->path = mem_strdup(diff->fence_name);
 	} else {
@@ -398,6 +289,37 @@ static bool take_header(struct diff *diff)
 
 /* ---- hunks ---- */
 
+static bool ends_body(const struct diff *diff, size_t at)
+{
+	const struct doc *doc = diff->doc;
+	struct fence fence;
+
+	if (at >= doc->lines.len || doc_begins(doc, at, "@@") || is_pair(doc, at) ||
+	    is_signature(doc, at) || begins_name(doc, at, "diff --git ") ||
+	    doc_begins(doc, at, "*** End Patch") || begins_name(doc, at, "Index: "))
+		return true;
+	if (!fence_at(doc, at, &fence))
+		return false;
+	return diff->fence.mark ? fence_closes(&diff->fence, &fence) : !fence.info_len;
+}
+
+/* A list in the model's words behind a hunk ("- I changed …"), which looks like removed lines:
+ * no line up to the next part is added or context. */
+static bool is_list(const struct diff *diff, size_t at)
+{
+	const struct doc *doc = diff->doc;
+
+	for (; !ends_body(diff, at); at++) {
+		struct line line = doc_line(doc, at);
+		bool item = doc_begins(doc, at, "- ") && line.len > 2 &&
+			    ((line.text[2] >= 'A' && line.text[2] <= 'Z') ||
+			     line.text[2] == '`' || line.text[2] == '*');
+		if (line.len && !item && strchr(" +-", line.text[0]) && line.text[0])
+			return false;
+	}
+	return true;
+}
+
 /* First line behind the body by the header's counts, when it is exactly what they say; 0 when
  * it is not. */
 static size_t end_by_counts(const struct diff *diff, size_t at, long old, long now)
@@ -425,24 +347,11 @@ static size_t end_by_counts(const struct diff *diff, size_t at, long old, long n
 	while (next < doc->lines.len && !doc_line(doc, next).len && !doc_begins(doc, next, " "))
 		next++;
 	if (next < doc->lines.len && !is_pair(doc, next) && !is_signature(doc, next) &&
+	    !(next > at && is_list(diff, next)) &&
 	    (doc_begins(doc, next, "+") || doc_begins(doc, next, "-") ||
 	     doc_begins(doc, next, " ")))
 		return 0;
 	return at;
-}
-
-static bool ends_body(const struct diff *diff, size_t at)
-{
-	const struct doc *doc = diff->doc;
-	struct fence fence;
-
-	if (at >= doc->lines.len || doc_begins(doc, at, "@@") || is_pair(doc, at) ||
-	    is_signature(doc, at) || begins_name(doc, at, "diff --git ") ||
-	    doc_begins(doc, at, "*** End Patch") || begins_name(doc, at, "Index: "))
-		return true;
-	if (!fence_at(doc, at, &fence))
-		return false;
-	return diff->fence.mark ? fence_closes(&diff->fence, &fence) : !fence.info_len;
 }
 
 /* The numbers and the heading of "@@ -1,2 +3,4 @@ heading". False: no numbers. */
@@ -556,9 +465,9 @@ static int take_names(struct diff *diff)
 			return -1;
 	section->named = true;
 	if (minus)
-		set_text(&section->minus, header_name(diff->doc, diff->at++));
+		set_text(&section->minus, name_of_header(diff->doc, diff->at++));
 	if (begins_name(diff->doc, diff->at, "+++ "))
-		set_text(&section->plus, header_name(diff->doc, diff->at++));
+		set_text(&section->plus, name_of_header(diff->doc, diff->at++));
 	/* the hunk's own header left out */
 	size_t next = diff->at;
 	while (next < diff->doc->lines.len && !doc_line(diff->doc, next).len &&

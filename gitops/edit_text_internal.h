@@ -53,6 +53,17 @@ char *name_of_line(const char *text, size_t len, bool bare);
 /* The path in a fence's info string ("c src/a.c", "python:src/a.py"); NULL. */
 char *name_of_fence(const struct fence *fence);
 
+/* Names in a unified diff (edit_text_names.c); the caller frees. */
+char *name_unquote(const char *text); /* git's quoting undone */
+/* Of a "---" or "+++" line, without its time stamp. */
+char *name_of_header(const struct doc *doc, size_t index);
+/* Behind the prefix, borrowed; NULL when it does not begin so. */
+const char *name_without(const char *name, const char *prefix);
+/* The path that a pair means, its prefixes taken off; NULL when it means two files. */
+char *name_of_pair(const char *minus, const char *plus);
+/* The path of "a/x b/x"; NULL. */
+char *name_of_git(const char *names);
+
 /* "12,3": *count is 1 where it is left out. Returns behind it, or NULL. */
 const char *parse_range(const char *text, const char *end, long *first, long *count);
 
