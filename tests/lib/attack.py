@@ -380,8 +380,10 @@ class Native(Box):
     """Our jail, by jailrun."""
     facts = True
 
-    def __init__(self, host, mode):
-        self.mode, self.name = mode, "agent-jail, started by " + ("root" if mode == "root" else "a user")
+    def __init__(self, host, mode, backend="native"):
+        self.mode, self.backend = mode, backend
+        self.name = "agent-jail" + ("" if backend == "native" else f" with {backend}") + ", started by " + \
+            ("root" if mode == "root" else "a user")
         self.uid = 0 if mode == "root" else USER if os.geteuid() == 0 else os.geteuid()
         self.host = host
         self.number = 0
@@ -406,7 +408,7 @@ class Native(Box):
         layers = [] if "--no-layers" in options else ["--layer", "base/1/tree", "--home-layer", "deps/1/home"]
         log = [] if "--no-log" in options else ["--log", self.log]
         options = [word for word in options if word not in ("--no-layers", "--no-log")]
-        return [os.path.join(host.bin, "jailrun"), *self.degraded, "--ro", f"{host.bin}:/opt/bin", "--ro",
+        return [os.path.join(host.bin, "jailrun"), "--backend", self.backend, *self.degraded, "--ro", f"{host.bin}:/opt/bin", "--ro",
                 f"{host.toolchain}:/opt/toolchain", "--store", host.store, "--scratch", host.scratch, *layers, *log,
                 "--facts", self.facts_path, "--wall", str(LONGEST_S * 500), *options, "--", "/opt/bin/attack-probe", *words]
 
