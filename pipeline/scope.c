@@ -154,9 +154,12 @@ static int ask_systemd(struct error *err)
 int scope_enter(struct error *err)
 {
 	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
-	int place AUTO_FD = own_group_find_place(&tables, NULL);
+	int place AUTO_FD = -1;
 	int result;
 
+	if (own_group_is_in(&tables, "memory") > 0 && own_group_is_in(&tables, "pids") > 0)
+		return 0; /* what version 1 has taken, version 2 does not have */
+	place = own_group_find_place(&tables, NULL);
 	if (place >= 0 || own_group_step_aside() == 0)
 		return 0;
 	if (geteuid() == 0)

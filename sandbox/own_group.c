@@ -216,13 +216,9 @@ static bool can_hold(int dir)
 	    faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
 	    own_group_read(dir, "cgroup.subtree_control", &on) < 0)
 		return false;
-	if ((!own_group_has_word(on.data, "memory") || !own_group_has_word(on.data, "pids")) &&
-	    own_group_write(dir, "cgroup.subtree_control", "+memory +pids") < 0)
-		return false;
-	if (!own_group_has_word(on.data, "cpu"))
-		own_group_write(dir, "cgroup.subtree_control",
-				"+cpu"); /* missed only where a limit on it is asked for */
-	return true;
+	if (own_group_has_word(on.data, "memory") && own_group_has_word(on.data, "pids"))
+		return true;
+	return own_group_write(dir, "cgroup.subtree_control", "+memory +pids") == 0;
 }
 
 /* Whether the group that is the parent (or not) of the one with this path is a scope of ours. */

@@ -52,7 +52,7 @@ void own_group_name(char name[OWN_GROUP_NAME_MAX]);
 
 /*
  * Where a v2 group with memory and process limits can be made: the parent of our group or, when it holds no process,
- * our group itself. Switches the controllers on there, also cpu where it is to be had. Descriptor, or -1.
+ * our group itself. Switches these controllers on there. Descriptor, or -1.
  * scope (may be NULL): whether it is a scope that systemd made for us (pipeline/scope.h).
  */
 int own_group_find_place(struct own_group_tables *tables, bool *scope);

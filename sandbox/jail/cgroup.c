@@ -281,8 +281,11 @@ static int open_v2(struct jail_run *run, struct own_group_tables *tables)
 		return step_fail(run, "%s", group->name);
 	if (own_group_write(group->dirs[0], "cgroup.subtree_control", "+memory +pids") < 0)
 		return step_fail(run, "cgroup.subtree_control");
-	group->has_cpu = run->spec.limits.cpus &&
-			 own_group_write(group->dirs[0], "cgroup.subtree_control", "+cpu") == 0;
+	/* Only where it is asked for: it costs every group beside ours something, too. */
+	group->has_cpu =
+	    run->spec.limits.cpus &&
+	    own_group_write(group->parents[0], "cgroup.subtree_control", "+cpu") == 0 &&
+	    own_group_write(group->dirs[0], "cgroup.subtree_control", "+cpu") == 0;
 	group->ctl = make_dir(group->dirs[0], "ctl");
 	group->dirs[1] = make_dir(group->dirs[0], "job");
 	if (group->ctl < 0 || group->dirs[1] < 0)

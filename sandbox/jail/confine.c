@@ -71,6 +71,7 @@ int confine_ids(struct jail_run *run, int proc, int sys)
 /* ---- limits ---- */
 
 #define DESCRIPTORS_MOST 65536
+#define DESCRIPTORS_LEAST 4096
 #define DESCRIPTORS_LEFT 512 /* to the user's other programs */
 
 static int set_limit(int what, rlim_t soft, rlim_t hard)
@@ -87,7 +88,9 @@ static int set_limit(int what, rlim_t soft, rlim_t hard)
 /*
  * Descriptors on their way through sockets are counted for the user, and whoever sends more is refused once
  * that count is above the own limit (unix(7), ETOOMANYREFS). A payload that shares its user's id gets so
- * much less that the user's other programs can still send: a message has up to 253.
+ * much less that the user's other programs can still send: a message has up to 253. But not less than real programs
+ * need (a JVM, servers under test), also where the user's own limit is the customary 1024: then they share that, as
+ * they share the id.
  */
 static rlim_t descriptors(const struct jail_run *run)
 {
@@ -96,8 +99,8 @@ static rlim_t descriptors(const struct jail_run *run)
 	if (run->separate)
 		return DESCRIPTORS_MOST;
 	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < 2 * DESCRIPTORS_LEFT)
-		return limit.rlim_cur / 2;
+	if (limit.rlim_cur < DESCRIPTORS_LEAST + DESCRIPTORS_LEFT)
+		return DESCRIPTORS_LEAST;
 	return limit.rlim_cur - DESCRIPTORS_LEFT < DESCRIPTORS_MOST
 		   ? limit.rlim_cur - DESCRIPTORS_LEFT
 		   : DESCRIPTORS_MOST;

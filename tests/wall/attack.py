@@ -9,11 +9,13 @@ run. Last, that nothing is left.
 import glob
 import os
 import re
+import resource
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from attack import Bare, Host, Native, WeakRoot, WeakUserns, processes_with, rows  # noqa: E402
+from jail import modes  # noqa: E402
 from e2e import Place, differences, digest_tree, edit, submit  # noqa: E402
 from tap import Tap  # noqa: E402
 
@@ -175,14 +177,21 @@ def settings():
 
 
 def main():
+    # X37: what is left to a user's other programs depends on their own limit; with the customary 1024 it is shared
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     table = rows()
     with Tap() as t:
         listed = [row for row in table if row.section != "extra"]
         t.equal((len(listed), len({row.id for row in table})), (192, len(table)), "the table has all 192 attacks, and ours")
         before = settings()
         with Host() as host:
+            if "AGENT_TEST_BRIEF" in os.environ:  # another kernel on a slow machine (tests/vm): what hangs on the kernel, once
+                attacks(t, host, [row for row in table if row.section in ("network", "escape")], modes()[0])
+                nothing_left(t, host.base, before)
+                return
             controls(t, host, table)
-            for mode in ["root", "user"] if os.geteuid() == 0 else ["user"]:
+            for mode in modes():
                 attacks(t, host, table, mode)
             whole_run(t, host, table)
             hostile_output(t, host)

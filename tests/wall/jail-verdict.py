@@ -83,7 +83,7 @@ def limits(t, jail, mode):
     result = jail.run("/bin/sh", "-c", "exec dd if=/dev/zero of=/tmp/x bs=64k count=1", options=["--fsize", "1000"])
     t.equal((result.outcome, result.value), ("limit", str(int(signal.SIGXFSZ))), f"{mode}: the file size limit is one",
             result.text())
-    for where in ("/work/x", "/tmp/x", "/dev/shm/x", "/home/agent/x"):
+    for where in ("/work/x",) if BRIEF else ("/work/x", "/tmp/x", "/dev/shm/x", "/home/agent/x"):
         result = jail.probe("disk-hog", where, options=["--disk", str(64 * MIB)])
         t.equal(result.status, 0, f"{mode}: 10 GB in {where} meet ENOSPC", result.text())
     result = jail.probe("inode-hog", options=["--inodes", "3000"])
@@ -141,13 +141,12 @@ def not_run(t, jail, mode):
         t.equal((result.outcome, result.value), ("not-run", str(number)), f"{mode}: {command[0]} is not run", result.text())
     result = jail.run("true", options=["--cwd", "/nowhere"])
     t.equal((result.outcome, "working directory" in result.detail), ("not-run", True), f"{mode}: no such cwd", result.text())
-    result = jail.run("no-magic", options=[*jail.stores(), *jail.layer("base/nm/tree", {"no-magic": "exit 6\n"}),
-                                           "--env", "PATH=/work:/usr/bin"])
+    # the first PATH counts: that of the default environment is left out
+    bare = ["--env", "PATH=/work:/usr/bin", "--bare", "--ro", "/usr:/usr", "--ro", "/bin:/bin", "--ro", "/lib:/lib", "--ro", "/lib64:/lib64"]
+    result = jail.run("no-magic", options=[*jail.stores(), *jail.layer("base/nm/tree", {"no-magic": "exit 6\n"}), *bare])
     t.equal((result.outcome, result.value), ("not-run", "13"), f"{mode}: a file that may not be executed", result.text())
     os.chmod(os.path.join(jail.store, "base/nm/tree/no-magic"), 0o755)
-    result = jail.run("no-magic", options=[*jail.stores(), "--layer", "base/nm/tree", "--env", "PATH=/work:/usr/bin",
-                                           "--bare", "--ro", "/usr:/usr", "--ro", "/bin:/bin", "--ro", "/lib:/lib",
-                                           "--ro", "/lib64:/lib64"])
+    result = jail.run("no-magic", options=[*jail.stores(), "--layer", "base/nm/tree", *bare])
     t.equal((result.outcome, result.value), ("exited", "6"), f"{mode}: without a magic number it is a script", result.text())
 
 

@@ -30,6 +30,7 @@ static void fill(struct jail_spec *spec)
 	jail_spec_add_mount(spec, JAIL_BIND_RW, false, "/out", "/out");
 	spec->limits.wall_ms = UINT64_MAX;
 	spec->limits.degraded_ok = true;
+	spec->limits.cpus = 3;
 	spec->egress = true;
 }
 
@@ -53,7 +54,7 @@ static void spec_round_trip_keeps_all(void **state)
 	assert_string_equal(back.env[1], "EMPTY=");
 	assert_true(back.mounts[0].optional);
 	assert_int_equal(back.mounts[2].how, JAIL_BIND_RW);
-	assert_true(back.limits.wall_ms == UINT64_MAX);
+	assert_true(back.limits.wall_ms == UINT64_MAX && back.limits.cpus == 3);
 	assert_true(back.limits.degraded_ok && back.egress && !back.work_rw);
 	jail_spec_release(&spec);
 	jail_spec_release(&back);
