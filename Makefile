@@ -169,6 +169,10 @@ demo:
 check:
 	@tests/setup check
 	@tests/check
+# The wall on a distribution's kernel, in an emulated machine (also part of check).
+check-vm: all unit
+	@tests/setup check
+	@tests/run --build $(B) tests/vm/boot.py
 # What needs large installs (a JVM, a database, a browser).
 check-full:
 	@tests/setup full
@@ -196,4 +200,4 @@ fmt:
 clean:
 	rm -rf build build-asan
 
-.PHONY: all unit setup demo check check-full lint lint-deep tables bench install fmt clean force
+.PHONY: all unit setup demo check check-vm check-full lint lint-deep tables bench install fmt clean force

@@ -187,7 +187,7 @@ def main():
         before = settings()
         with Host() as host:
             if "AGENT_TEST_BRIEF" in os.environ:  # another kernel on a slow machine (tests/vm): what hangs on the kernel, once
-                attacks(t, host, [row for row in table if row.section in ("network", "escape")], modes()[0])
+                attacks(t, host, [row for row in table if row.section == "escape"], modes()[0])
                 nothing_left(t, host.base, before)
                 return
             controls(t, host, table)
