@@ -158,7 +158,8 @@ int scope_enter(struct error *err)
 	int result;
 
 	if (own_group_is_in(&tables, "memory") > 0 && own_group_is_in(&tables, "pids") > 0)
-		return 0; /* what version 1 has taken, version 2 does not have */
+		return error_set(err, ERROR_ISOLATION,
+				 "the memory and pids controllers are cgroup v1's here");
 	place = own_group_find_place(&tables, NULL);
 	if (place >= 0 || own_group_step_aside() == 0)
 		return 0;
