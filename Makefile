@@ -10,9 +10,9 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
 # (tests/lint/links.sh compares this with what the loader sees)
 PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
-	    agent-publish agent-verify agent-jail agent-probe
+	    agent-publish agent-verify agent-forge agent-jail agent-probe
 
-agent_OURS         := fetch publish pipeline patterns base sandbox-spec
+agent_OURS         := fetch publish forge pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
 agent-dial_OURS    := pipeline sandbox base
 agent-dial_LIBS    := -ljansson
@@ -24,7 +24,7 @@ agent-fetch_OURS   := fetch gitops pipeline sandbox base
 agent-fetch_LIBS   := -ljansson -lgit2
 agent-model_OURS   := model http gitops pipeline sandbox base
 agent-model_LIBS   := -ljansson -lgit2 -lcurl -lutf8proc
-agent-apply_OURS   := gitops pipeline sandbox base
+agent-apply_OURS   := forge gitops pipeline sandbox base
 agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lm
 agent-test_OURS    := gitops pipeline sandbox base
 agent-test_LIBS    := -ljansson -lgit2 -lutf8proc
@@ -32,6 +32,8 @@ agent-publish_OURS := publish gitops pipeline sandbox base
 agent-publish_LIBS := -ljansson -lgit2 -lutf8proc
 agent-verify_OURS  := publish gitops pipeline sandbox base
 agent-verify_LIBS  := -ljansson -lgit2 -lutf8proc
+agent-forge_OURS   := forge http pipeline sandbox base
+agent-forge_LIBS   := -ljansson -lcurl
 # agent-jail is static, without any library but libc
 agent-jail_OURS    := jail sandbox-spec base-static
 agent-jail_LIBS    := -static

@@ -3,7 +3,7 @@
  *	agent-apply - what is done to and with a repository's objects
  *
  * SYNOPSIS
- *	agent-apply base | status | edit | try, started by agent(1) alone
+ *	agent-apply base | status | edit | try | words, started by agent(1) alone
  *
  *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"}
  *		-> FD_OUT base.json (gitops/base.h)
@@ -19,6 +19,7 @@
  *		"message","stat":{"files","added","removed"},"policy":{"review","stripped",
  *		"tests"}}
  *		A refused edit or path, and a change of nothing, end with 1 and the reason.
+ *	words	FD_JOB as pipeline/forge/words.h has it -> FD_OUT pull.json
  *
  * SECURITY
  *	Hostile inputs: the repository's objects, refs and index; changes.json, which a model
@@ -51,6 +52,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/events.h"
 #include "pipeline/fds.h"
+#include "pipeline/forge/words.h"
 #include "pipeline/stage.h"
 
 #define PATCH_BYTES_MAX ((size_t)128 << 20)
@@ -329,6 +331,15 @@ static int run_try(struct stage *stage, struct error *err)
 	return rc < 0 ? rc : write_json(FD_OUT, out, "trial.json", err);
 }
 
+/* ---- words ---- */
+
+static int run_words(struct stage *stage, struct error *err)
+{
+	AUTO_JSON struct json *pull = words_pull(stage->job, err);
+
+	return pull ? write_json(FD_OUT, pull, "pull.json", err) : err->kind;
+}
+
 /* ---- main ---- */
 
 static int run(struct stage *stage, struct error *err)
@@ -340,6 +351,8 @@ static int run(struct stage *stage, struct error *err)
 		return run_status(stage, err);
 	case STAGE_EDIT:
 		return run_edit(stage, err);
+	case STAGE_WORDS:
+		return run_words(stage, err);
 	case STAGE_TRY:
 		return run_try(stage, err);
 	case STAGE_DIAL:
@@ -351,6 +364,8 @@ static int run(struct stage *stage, struct error *err)
 	case STAGE_JAIL:
 	case STAGE_PUBLISH:
 	case STAGE_VERIFY:
+	case STAGE_FORGE_ISSUE:
+	case STAGE_FORGE_PULL:
 	case STAGE_COUNT:
 		break;
 	}

@@ -37,7 +37,8 @@ enum stage_fd {
 	FD_SPEC2 = 26,	/* agent-fetch: the second jail's FD_SPEC */
 	FD_BOARD = 27,	/* agent-layer: memory that those who make one layer share */
 	FD_SIGN = 28,	/* agent-publish: the signing key, as FD_SECRET */
-	FD_LAST = 28,
+	FD_TEXT = 29,	/* read: finished words for people (pull.json) */
+	FD_LAST = 29,
 };
 
 #endif

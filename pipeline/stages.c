@@ -26,6 +26,10 @@ static const int fds_layer[] = {FD_CONTROL, FD_JOB, FD_BOARD, -1};
 static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_EGRESS, -1};
 static const int fds_model[] = {FD_CONTROL, FD_JOB,	FD_OUT,	 FD_SECRET, FD_NET,
 				FD_ISSUE,   FD_CHANGES, FD_TALK, FD_REPLAY, -1};
+static const int fds_forge_issue[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_SECRET, FD_NET, -1};
+static const int fds_words[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
+static const int fds_forge_pull[] = {FD_CONTROL, FD_JOB,  FD_OUT, FD_SECRET,
+				     FD_NET,	 FD_TEXT, -1};
 static const int fds_edit[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_CHANGES, FD_PATCH, -1};
 static const int fds_test[] = {FD_CONTROL, FD_JOB,   FD_OUT,	FD_TREE,   FD_LOG, FD_FACTS,
 			       FD_SPEC,	   FD_STDIN, FD_STDOUT, FD_STDERR, -1};
@@ -75,6 +79,7 @@ static const struct stage_path paths_layer[] = {
 static const struct stage_path paths_test[] = {
     {"{repo}", PATH_READ},    {"{common}", PATH_READ},	 {"{alternates}", PATH_READ},
     {"{objects}", PATH_READ}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
+static const struct stage_path paths_forge[] = {{"{ca}", PATH_READ}, {NULL, PATH_READ}};
 static const struct stage_path paths_verify[] = {
     {"{repo}", PATH_READ},	{"{common}", PATH_READ},     {"{alternates}", PATH_READ},
     {"{scratch}", PATH_WRITE},	{"/usr", PATH_EXECUTE},	     {"/lib", PATH_EXECUTE},
@@ -318,6 +323,52 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		      .data_bytes_mib = 4096,
 		      .file_bytes_mib = 64,
 		      .nofile = 256},
+    [STAGE_FORGE_ISSUE] = {.name = "agent-forge issue",
+			   .program = "agent-forge",
+			   .mode = "issue",
+			   .does = "reads an issue and its comments from the forge",
+			   .net = NET_DIAL,
+			   .net_what = "the forge's API",
+			   .secret = SECRET_FORGE_READ,
+			   .filter = FILTER_QUIET,
+			   .fds = fds_forge_issue,
+			   .paths = paths_forge,
+			   .env = env_plain,
+			   .children = no_children,
+			   .wall_s = 300,
+			   .data_bytes_mib = 1024,
+			   .file_bytes_mib = 16,
+			   .nofile = 64},
+    [STAGE_WORDS] = {.name = "agent-apply words",
+		     .program = "agent-apply",
+		     .mode = "words",
+		     .does = "writes the pull request's text as finished bytes",
+		     .net = NET_NONE,
+		     .filter = FILTER_QUIET,
+		     .fds = fds_words,
+		     .paths = paths_none,
+		     .env = env_plain,
+		     .children = no_children,
+		     .wall_s = 60,
+		     .data_bytes_mib = 1024,
+		     .file_bytes_mib = 16,
+		     .nofile = 64},
+    [STAGE_FORGE_PULL] = {.name = "agent-forge pull",
+			  .program = "agent-forge",
+			  .mode = "pull",
+			  .does = "makes a pull request and a comment of finished bytes",
+			  .net = NET_DIAL,
+			  .net_what = "the forge's API",
+			  .secret = SECRET_FORGE_WRITE,
+			  .filter = FILTER_QUIET,
+			  .fds = fds_forge_pull,
+			  .paths = paths_forge,
+			  .env = env_plain,
+			  .children = no_children,
+			  .wall_s = 300,
+			  .data_bytes_mib = 1024,
+			  .file_bytes_mib = 16,
+			  .nofile = 64},
 };
 
 const struct stage_row *stage_row(enum stage_id id)
@@ -369,6 +420,10 @@ const char *stage_secret_text(enum secret_id secret)
 		return "push credential";
 	case SECRET_SIGN:
 		return "signing key";
+	case SECRET_FORGE_READ:
+		return "forge token (read)";
+	case SECRET_FORGE_WRITE:
+		return "forge token (write)";
 	}
 	return "?";
 }

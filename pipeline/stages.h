@@ -24,6 +24,9 @@ enum stage_id {
 	STAGE_JAIL,
 	STAGE_PUBLISH,
 	STAGE_VERIFY,
+	STAGE_FORGE_ISSUE,
+	STAGE_WORDS,
+	STAGE_FORGE_PULL,
 	STAGE_COUNT,
 };
 
@@ -38,9 +41,11 @@ enum stage_net {
 
 enum secret_id {
 	SECRET_NONE,
-	SECRET_MODEL_KEY, /* provider's API key */
-	SECRET_PUSH,	  /* token, user:token, or SSH private key */
-	SECRET_SIGN,	  /* SSH private key: beside the push credential */
+	SECRET_MODEL_KEY,   /* provider's API key */
+	SECRET_PUSH,	    /* token, user:token, or SSH private key */
+	SECRET_SIGN,	    /* SSH private key: beside the push credential */
+	SECRET_FORGE_READ,  /* token of a forge's API that reads */
+	SECRET_FORGE_WRITE, /* one that writes issues and pull requests */
 };
 
 enum stage_filter {

@@ -58,7 +58,8 @@ struct options {
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
 	    *backend;
-	bool json, dry_run, verify, no_status, dirty, input, help, for_config, write, attack;
+	bool again, json, dry_run, verify, no_status, dirty, input, help, for_config, write,
+	    attack;
 	struct error config_error; /* of the operator's files, for a command that judges them */
 };
 
@@ -178,8 +179,26 @@ int edit_write_index(const char *git_dir, const char *common_dir, const char *ob
 
 /* Starts agent-dial for one host:port. *net_fd: the stage's end of its socket, owned by the
  * caller (also on failure, -1 when there is none). */
-int step_dial(struct run *run, struct supervised *dial, const char *host, int port,
+int step_dial(struct supervisor *sup, struct supervised *dial, const char *host, int port,
 	      bool private_ok, int *net_fd, struct error *err);
+
+/* The CA bundle for servers: as configured, else the system's; NULL when there is none. */
+const char *step_ca(const struct config *config);
+
+/*
+ * Reads an issue of a forge: its text is appended, about gets source, identity and what else is
+ * to be kept. 1; 0 when the word names none; ERROR_SKIPPED when it is closed, locked or has a pull
+ * request; another error kind.
+ */
+struct strbuf;
+int forge_issue(const struct options *options, const struct repository *repo, const char *word,
+		struct strbuf *text, struct json *about, struct error *err);
+/* What was taken out of it, for the user. */
+void forge_tell_issue(struct run *run);
+/* Whether a pull request can be made, when one is wanted. 0 or an error kind. */
+int run_check_forge(const struct run *run, struct error *err);
+/* The pull request and the comment on its issue, when they are wanted. */
+int step_pull(struct run *run, int round, struct error *err);
 
 /* The job of agent-test for a tree. objects may be NULL: a tree of the repository itself. New.
  */

@@ -47,6 +47,7 @@ static const struct option_spec run_options[] = {
     {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},
+    {"--again", NULL, NULL, "do an issue that is closed, locked or has a pull request"},
     {"--no-status", NULL, NULL, "do not look for uncommitted changes"},
     {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
     {"-c", "KEY=VALUE", NULL, "operator configuration for this run (agent help config)"},
@@ -144,7 +145,7 @@ static const struct option_spec gc_options[] = {
     {NULL}};
 
 static const struct command commands[] = {
-    {"run", "[options] ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it",
+    {"run", "[options] FILE|ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it",
      run_options, cmd_run, false, true},
     {"resume", "[options] [RUN]", "go on with a run from its last finished step",
      resume_options, cmd_resume, false, true},

@@ -44,7 +44,7 @@ static bool *flag_field(struct options *options, const char *name)
 		      {"--no-status", &options->no_status}, {"--dirty", &options->dirty},
 		      {"--verify", &options->verify},	    {"--write", &options->write},
 		      {"--input", &options->input},	    {"--config", &options->for_config},
-		      {"--attack", &options->attack}};
+		      {"--attack", &options->attack},	    {"--again", &options->again}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

@@ -21,18 +21,6 @@
 
 /* ---- the issue ---- */
 
-/* What looks like an issue of a forge and is no file here. */
-static bool is_forge_issue(const char *word)
-{
-	if (strncmp(word, "https://", 8) == 0 || strncmp(word, "http://", 7) == 0)
-		return true;
-	if (word[0] == '#')
-		word++;
-	else if (strchr(word, '#'))
-		word = strchr(word, '#') + 1;
-	return word[0] && strspn(word, "0123456789") == strlen(word);
-}
-
 static int check_text(const char *word, const struct strbuf *text, struct error *err)
 {
 	if (memchr(text->data, '\0', text->len) || !text_is_utf8(text->data, text->len)) {
@@ -43,7 +31,9 @@ static int check_text(const char *word, const struct strbuf *text, struct error 
 	return 0;
 }
 
-static int read_issue(const struct options *options, struct strbuf *text, const char **source,
+/* about gets what a forge says; an issue that is a file or text leaves it empty. */
+static int read_issue(const struct options *options, const struct repository *repo,
+		      struct strbuf *text, const char **source, struct json *about,
 		      struct error *err)
 {
 	const char *word = options->word_count ? options->words[0] : NULL;
@@ -62,14 +52,19 @@ static int read_issue(const struct options *options, struct strbuf *text, const 
 	}
 	fd = strcmp(word, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 				    : open(word, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && is_forge_issue(word)) {
-		error_set(err, ERROR_USAGE, "%s: issues of a forge cannot be read yet", word);
-		return error_next(err, "save its text as a file: agent run 42.md");
+	if (fd < 0 && errno == ENOENT) {
+		result = forge_issue(options, repo, word, text, about, err);
+		if (result) {
+			*source = js_str(about, "source", word);
+			return result < 0 ? result : check_text(word, text, err);
+		}
+		errno = ENOENT;
 	}
 	if (fd < 0) {
 		error_errno(err, ERROR_USAGE, errno, "issue %s cannot be read", word);
-		return error_next(
-		    err, "name a file with the text of the issue, or give it with -m TEXT");
+		return error_next(err, "name a file with the text of the issue, an issue of "
+				       "the forge (42), or give "
+				       "it with -m TEXT");
 	}
 	result = fd_read_all(fd, text);
 	if (result < 0 && errno == EFBIG)
@@ -165,13 +160,12 @@ static char *branch_ref(const char *branch, struct error *err)
 /* ---- a new run ---- */
 
 static struct json *make_request(const struct options *options, const struct repository *repo,
-				 const struct strbuf *issue, const char *source, const char *id,
-				 struct error *err)
+				 const struct strbuf *issue, const char *source,
+				 const struct json *forge, const char *id, struct error *err)
 {
-	struct json *request AUTO_JSON = js_artefact_new("request", 1),
-			     *about = js_object_new();
+	struct json *request AUTO_JSON = js_artefact_new("request", 1), *about = js_copy(forge);
 	char *title AUTO_FREE = issue_title(issue->data), *name AUTO_FREE = NULL;
-	char *identity AUTO_FREE = NULL, *ref AUTO_FREE = NULL;
+	char *number AUTO_FREE = NULL, *identity AUTO_FREE = NULL, *ref AUTO_FREE = NULL;
 	bool from_file;
 	char digest[65];
 
@@ -182,7 +176,9 @@ static struct json *make_request(const struct options *options, const struct rep
 		return NULL;
 	}
 	from_file = options->word_count && strcmp(options->words[0], "-") != 0;
-	name = result_name(source, title, from_file);
+	number =
+	    js_int(about, "number", 0) ? mem_printf("%lld", js_int(about, "number", 0)) : NULL;
+	name = result_name(number ? number : source, title, from_file);
 	ref = options->branch ? branch_ref(options->branch, err)
 			      : result_ref(options->config, name, err);
 	if (!ref)
@@ -195,8 +191,10 @@ static struct json *make_request(const struct options *options, const struct rep
 	js_set_str(about, "source", source);
 	js_set_str(about, "title", title);
 	js_set_str(about, "sha256", digest);
-	identity = issue_identity(source, digest, from_file);
-	js_set_str(about, "identity", identity);
+	if (!js_str(about, "identity", NULL)) {
+		identity = issue_identity(source, digest, from_file);
+		js_set_str(about, "identity", identity);
+	}
 	js_set_str(request, "ref", ref);
 	js_set_str(request, "rev", options->base ? options->base : "HEAD");
 	js_set_bool(request, "dry_run", options->dry_run);
@@ -208,20 +206,19 @@ static struct json *make_request(const struct options *options, const struct rep
 int run_begin(struct run *run, struct options *options, struct error *err)
 {
 	struct strbuf issue AUTO_STRBUF = STRBUF_NONE;
-	struct json *request AUTO_JSON = NULL;
+	struct json *request AUTO_JSON = NULL, *about AUTO_JSON = js_object_new();
 	struct repository repo;
 	char *state AUTO_FREE = NULL;
 	const char *source = "-m";
 	int result;
 
 	strbuf_init(&issue, ISSUE_MAX);
-	if (read_issue(options, &issue, &source, err))
-		return err->kind;
 	if (repository_find(NULL, &repo, err)) {
 		repository_release(&repo);
 		return err->kind;
 	}
-	request = make_request(options, &repo, &issue, source, "", err);
+	if (read_issue(options, &repo, &issue, &source, about, err) == 0)
+		request = make_request(options, &repo, &issue, source, about, "", err);
 	repository_release(&repo);
 	if (!request)
 		return err->kind;

@@ -48,8 +48,9 @@ void run_release(struct run *run)
  * anything is started (law L2), long before the row that needs them. */
 static void adopt_named_secrets(const struct config *config)
 {
-	static const char *const keys[] = {"model.key", "publish.token", "publish.sshKey",
-					   "publish.signingKey"};
+	static const char *const keys[] = {"model.key",	      "publish.token",
+					   "publish.sshKey",  "publish.signingKey",
+					   "forge.readToken", "forge.writeToken"};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const char *source = config_get(config, keys[i]);
@@ -213,6 +214,8 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 		result = run_check_command(run, err);
 	if (result == 0 && !dry)
 		result = run_check_remote(run, err);
+	if (result == 0 && !dry)
+		result = run_check_forge(run, err);
 	if (result == 0 && js_bool(run->request, "status", true))
 		step_status_begin(run);
 	if (result == 0 && !rundir_has(&run->dir, "round-1/changes.json"))
@@ -228,6 +231,8 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 	step_status_end(run);
 	if (result == 0 && !dry)
 		result = step_publish(run, *green_round, err);
+	if (result == 0 && !dry)
+		result = step_pull(run, *green_round, err);
 	return result;
 }
 
@@ -321,6 +326,7 @@ int run_go(struct run *run, bool dry, struct error *err)
 	begin_event(run);
 	journal_note(&run->journal, "run %s  %s: %s", run->dir.id, js_str(issue, "source", ""),
 		     js_str(issue, "title", ""));
+	forge_tell_issue(run);
 	result = go_steps(run, dry, &green_round, err);
 	if (result == ERROR_INTERRUPTED || (result == ERROR_FAILED && !err->next[0]))
 		error_next(err, "the run is saved: agent resume %s", run->dir.id);

@@ -68,13 +68,15 @@ static struct json *on_model_event(void *arg, const char *event, struct json *fi
 
 /* ---- provider ---- */
 
-static const char *default_ca(void)
+const char *step_ca(const struct config *config)
 {
 	static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt",
 					    "/etc/pki/tls/certs/ca-bundle.crt",
 					    "/etc/ssl/cert.pem"};
-	const char *named = getenv("SSL_CERT_FILE");
+	const char *named = getenv("SSL_CERT_FILE"), *set = config_get(config, "http.ca");
 
+	if (set)
+		return set;
 	if (named && named[0] == '/')
 		return named;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
@@ -117,10 +119,9 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
 	struct json *limits = js_object_new();
-	const char *ca = config_get(run->config, "http.ca");
+	const char *ca = step_ca(run->config);
 
 	js_unset(paths, "workdir"); /* files come from git objects only */
-	ca = ca ? ca : default_ca();
 	if (ca)
 		js_set_str(paths, "ca", ca);
 	js_set(job, "paths", paths);
@@ -146,7 +147,7 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 }
 
 /* Starts agent-dial for one host:port; *net_fd is the stage's end. */
-int step_dial(struct run *run, struct supervised *dial, const char *host, int port,
+int step_dial(struct supervisor *sup, struct supervised *dial, const char *host, int port,
 	      bool private_ok, int *net_fd, struct error *err)
 {
 	struct json *job AUTO_JSON = js_object_new();
@@ -159,7 +160,7 @@ int step_dial(struct run *run, struct supervised *dial, const char *host, int po
 	js_set_int(job, "port", port);
 	js_set_bool(job, "private_ok", private_ok);
 	js_set_int(job, "connect_ms", 20000);
-	result = supervise_start(&run->sup, dial, STAGE_DIAL, job,
+	result = supervise_start(sup, dial, STAGE_DIAL, job,
 				 (struct spawn_fd[]){{FD_NET, pair[1]}}, 1, 0, NULL, NULL, err);
 	dial->shown = false;
 	close(pair[1]);
@@ -291,7 +292,7 @@ int step_model(struct run *run, int round, const char *feedback, struct error *e
 	result = open_files(run, round, name, &files, err);
 	if (result == 0 && url.host[0])
 		result =
-		    step_dial(run, &dial, url.host, url.port,
+		    step_dial(&run->sup, &dial, url.host, url.port,
 			      url_is_loopback(url.host) ||
 				  strcmp(config_get(run->config, "model.private"), "yes") == 0,
 			      &files.net, err);

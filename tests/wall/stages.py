@@ -33,8 +33,12 @@ ROWS = {
     "agent-test": "quiet",
     "agent-publish": "launcher",
     "agent-verify": "launcher",
+    "agent-forge issue": "quiet",
+    "agent-apply words": "quiet",
+    "agent-forge pull": "quiet",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
+PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull"}  # no repository, nothing of a user's
 WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", *LAUNCHERS}
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
 ENV = {"LANG": "C.UTF-8", "TZ": "UTC"}
@@ -314,7 +318,7 @@ def check_attempts(t, place, driver, row, controls, abi):
 def check_own_paths(t, place, driver, row):
     """What the row's own paths allow, and no more."""
     inside, scratch = place.path("in", "file"), place.path("rw", "file")
-    reads = ROWS[row] != "pump"
+    reads = ROWS[row] != "pump" and row not in PATHLESS
     writes = row in WRITERS
     checks = [("read", inside, O if reads else E), ("write", inside, E), ("unlink", inside, E),
               ("create", inside, E), ("rename", inside, E), ("chmod", inside, E), ("truncate", inside, E),
@@ -356,7 +360,7 @@ def check_from_outside(t, place, driver, row):
         status = status_of(pid)
         uids = set(status["Uid"].split()) | set(status["Gid"].split())
         uid = str(place.uid or UID_BASE + ROW_NUMBERS[row])
-        keep = "0000000000000004" if not place.uid and row not in ("agent-dial", "agent-egress") else "0" * 16
+        keep = "0000000000000004" if not place.uid and row not in PATHLESS | {"agent-dial", "agent-egress"} else "0" * 16
         for key, wanted in (("NoNewPrivs", "1"), ("Seccomp", "2"), ("Seccomp_filters", "1"), ("CapEff", keep),
                             ("CapPrm", keep), ("CapInh", keep), ("CapAmb", keep)):
             if status.get(key, wanted).strip() != wanted:
@@ -396,10 +400,11 @@ def read_row_numbers():
     names = {"DIAL": "agent-dial", "BASE": "agent-apply base", "STATUS": "agent-apply status",
              "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
              "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
-             "VERIFY": "agent-verify"}
+             "VERIFY": "agent-verify", "FORGE_ISSUE": "agent-forge issue", "WORDS": "agent-apply words",
+             "FORGE_PULL": "agent-forge pull"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
-    order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].isalpha()]
+    order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].replace("_", "").isalpha()]
     for number, name in enumerate(order):
         if name in names:
             ROW_NUMBERS[names[name]] = number
@@ -505,7 +510,7 @@ LAYERS = [
     # what, system call (x86-64, others), errno, rows, word of the message, word of the remedy, users
     ("no Landlock in this kernel", (444, 444), errno.ENOSYS, ROWS, "Landlock", "CONFIG_SECURITY_LANDLOCK"),
     ("Landlock switched off", (444, 444), errno.EOPNOTSUPP, ROWS, "Landlock", "lsm="),
-    ("no Landlock rules", (445, 445), errno.ENOMEM, ROWS, "Landlock", None),
+    ("no Landlock rules", (445, 445), errno.ENOMEM, [r for r in ROWS if r not in PATHLESS], "Landlock", None),
     ("Landlock refuses", (446, 446), errno.E2BIG, ROWS, "Landlock", None),
     ("no namespaces", (272, 97), errno.EPERM, [r for r in ROWS if ROWS[r] != "pump"], "namespace", None),
     ("no seccomp", (317, 277), errno.EINVAL, ROWS, "seccomp", "CONFIG_SECCOMP"),

@@ -60,7 +60,7 @@ static void every_row_is_filled_in(void **state)
 
 static void each_secret_belongs_to_one_row(void **state)
 {
-	size_t owners[SECRET_SIGN + 1] = {0};
+	size_t owners[SECRET_FORGE_WRITE + 1] = {0};
 
 	(void)state;
 	EACH_ROW(row)

@@ -1,0 +1,143 @@
+/*
+ * The forges' APIs, without I/O: requests as method, path and body; answers parsed as hostile
+ * input. GitHub (REST, 2022-11-28), GitLab (REST v4), Gitea and Forgejo (API v1).
+ */
+#ifndef FORGE_FORGE_H
+#define FORGE_FORGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+struct json;
+struct strbuf;
+
+enum forge_kind { FORGE_GITHUB, FORGE_GITLAB, FORGE_GITEA };
+
+struct forge {
+	enum forge_kind kind;
+	char host[256]; /* of the API */
+	int port;
+	bool tls;
+	char path[256];	 /* of the API, "" or "/api/v4" …; no trailing slash */
+	char owner[256]; /* "o", or GitLab's "group/subgroup" */
+	char repo[128];
+};
+
+const char *forge_kind_text(enum forge_kind kind);
+
+/*
+ * Whose API a git remote's (or web page's) URL belongs to: kind by configuration ("github",
+ * "gitlab", "gitea") or, with "auto", by the host's name. api: the API's base URL, or NULL for the
+ * kind's usual place on that host. 0; ERROR_USAGE when the URL names no repository or the kind cannot
+ * be told.
+ */
+int forge_from_url(const char *url, const char *kind, const char *api, struct forge *forge,
+		   struct error *err);
+
+/*
+ * What stands for an issue on the command line: "42", "#42", "OWNER/REPO#42" (on the remote's
+ * host), "https://HOST/OWNER/REPO/issues/42" (GitLab: /-/issues/42). remote: the git remote's URL,
+ * or NULL. 1 and *forge, *number; 0 when the word is no such thing; ERROR_USAGE.
+ */
+int forge_issue_word(const char *word, const char *remote, const char *kind, const char *api,
+		     struct forge *forge, long long *number, struct error *err);
+
+/* As the job of agent-forge has it, and back. */
+struct json *forge_to_json(const struct forge *forge);
+int forge_from_json(const struct json *json, struct forge *forge, struct error *err);
+
+/* ---- requests ---- */
+
+struct forge_request {
+	const char *method; /* static */
+	char path[2048];    /* with the API's own path and the query */
+	struct json *body;  /* owned; NULL: none */
+};
+void forge_request_release(struct forge_request *request);
+
+/* Headers of every request; NULL-terminated, static. What stands in front of the token. */
+const char *const *forge_headers(enum forge_kind kind);
+const char *forge_token_header(enum forge_kind kind);
+
+#define FORGE_PAGE 100 /* entries of a page */
+
+void forge_get_issue(const struct forge *forge, long long number,
+		     struct forge_request *request);
+void forge_get_comments(const struct forge *forge, long long number, int page,
+			struct forge_request *request);
+/* Who may write, where comments do not say it themselves; false for GitHub: they do. */
+bool forge_get_writers(const struct forge *forge, int page, struct forge_request *request);
+/* The repository itself: its default branch. */
+void forge_get_repository(const struct forge *forge, struct forge_request *request);
+
+struct forge_pull {
+	const char *head, *base; /* branch names */
+	const char *title, *body;
+	bool draft;
+};
+/* Open pull requests from head; NULL: the newest of all. */
+void forge_find_pulls(const struct forge *forge, const char *head,
+		      struct forge_request *request);
+void forge_make_pull(const struct forge *forge, const struct forge_pull *pull,
+		     struct forge_request *request);
+void forge_change_pull(const struct forge *forge, long long number,
+		       const struct forge_pull *pull, struct forge_request *request);
+void forge_make_comment(const struct forge *forge, long long issue, const char *text,
+			struct forge_request *request);
+void forge_change_comment(const struct forge *forge, long long issue, long long comment,
+			  const char *text, struct forge_request *request);
+
+/* ---- answers ---- */
+
+struct forge_issue {
+	char title[1024]; /* one line */
+	char author[128];
+	char state[16];	   /* "open", "closed" */
+	char revision[64]; /* when it was changed last, as the forge says it */
+	char url[1024];
+	bool locked, is_pull, author_writes;
+	const char *body;	   /* borrowed from the answer; "" when there is none */
+	const struct json *labels; /* borrowed: array of strings or of {"name"} */
+};
+
+/* 0, or ERROR_FAILED when the answer is none of this kind of forge. */
+int forge_read_issue(enum forge_kind kind, const struct json *answer, struct forge_issue *issue,
+		     struct error *err);
+/* Names of those who may write, of one page, added to an object. */
+void forge_read_writers(enum forge_kind kind, const struct json *answer, struct json *names);
+
+struct forge_comment {
+	long long id;
+	const char *author, *body; /* borrowed */
+	bool writes;		   /* who wrote it may write to the repository */
+	bool note;		   /* the forge's own ("changed the title"): nobody's words */
+};
+bool forge_read_comment(enum forge_kind kind, const struct json *entry,
+			const struct json *writers, struct forge_comment *comment);
+
+/* A pull request of an answer: number, page, state, body. False when it is none. */
+struct forge_pull_seen {
+	long long number;
+	const char *url, *body, *state; /* borrowed */
+};
+bool forge_read_pull(enum forge_kind kind, const struct json *entry,
+		     struct forge_pull_seen *pull);
+
+/*
+ * What a refusal means: status and body of the answer. Always sets err: ERROR_LATER for limits and
+ * a server in trouble, ERROR_NO, ERROR_USAGE or ERROR_FAILED else. what: "issue 42", …
+ */
+struct forge_refusal {
+	int status;
+	const char *body;
+	size_t len;
+	const char *location; /* host of a redirect, "" */
+	long retry_after_s, rate_left;
+	long long rate_reset;
+	bool with_token;
+};
+int forge_refused(const struct forge *forge, const char *what,
+		  const struct forge_refusal *refusal, struct error *err);
+
+#endif
