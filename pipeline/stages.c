@@ -457,6 +457,8 @@ const char *stage_fd_text(int number)
 						       [FD_FACTS2] = "facts 2",
 						       [FD_SPEC2] = "spec 2",
 						       [FD_BOARD] = "board",
+						       [FD_SIGN] = "signing key",
+						       [FD_TEXT] = "text",
 						       [FD_SIGN] = "signing key"};
 
 	return number >= 0 && number <= FD_LAST && names[number] ? names[number] : "?";
