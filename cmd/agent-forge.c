@@ -9,7 +9,7 @@
  *		"strangers":bool,"marker":TEXT}
  *		-> FD_OUT forge-issue.json {"kind":"forge-issue","version":1,"title","url","state",
  *		"locked","revision","author","text","removed","strangers","linked":URL|null}
- *	pull	FD_JOB {"paths":{"ca"?},"forge":{...},"head","base":TEXT|null,"issue":N|null,
+ *	pull	FD_JOB {"paths":{"ca"?},"forge":{...},"head","fork":OWNER|null,"base":TEXT|null,"issue":N|null,
  *		"marker":TEXT,"draft":bool}, FD_TEXT pull.json {"title","body","comment"}
  *		-> FD_OUT forge-pull.json {"kind":"forge-pull","version":1,"number","url","created",
  *		"commented":bool}
@@ -304,14 +304,14 @@ static int read_comments(struct reading *reading, struct error *err)
 }
 
 /* An open pull request of ours (from head, when it is not NULL), by its marker: its address, or NULL. New. */
-static int find_linked(struct client *client, const char *head, const char *marker,
-		       struct json **pull, struct error *err)
+static int find_linked(struct client *client, const char *fork, const char *head,
+		       const char *marker, struct json **pull, struct error *err)
 {
 	struct json *answer AUTO_JSON = NULL;
 	struct forge_request request;
 
 	*pull = NULL;
-	forge_find_pulls(&client->forge, head, &request);
+	forge_find_pulls(&client->forge, fork, head, &request);
 	if (call(client, &request, "pull requests", &answer, NULL, err))
 		return err->kind;
 	for (size_t i = 0; i < js_len(answer) && !*pull; i++) {
@@ -403,7 +403,7 @@ static int run_issue(struct stage *stage, struct error *err)
 	strbuf_init(&text, TEXT_MAX);
 	if (open_client(&client, stage, err) || read_issue(&reading, &answer, &issue, err))
 		return err->kind;
-	if (find_linked(&client, NULL, js_str(stage->job, "marker", ""), &linked, err))
+	if (find_linked(&client, NULL, NULL, js_str(stage->job, "marker", ""), &linked, err))
 		return err->kind;
 	return write_result(&client, issue_result(&reading, &issue, linked), err);
 }
@@ -445,12 +445,13 @@ static int make_pull(struct pulling *pulling, struct json **answer, bool *create
 	struct forge_request request;
 	char base[256];
 	struct forge_pull pull = {.head = js_str(pulling->job, "head", ""),
+				  .fork = js_str(pulling->job, "fork", NULL),
 				  .base = base,
 				  .title = js_str(pulling->words, "title", ""),
 				  .body = js_str(pulling->words, "body", ""),
 				  .draft = js_bool(pulling->job, "draft", true)};
 
-	if (find_linked(client, pull.head, pulling->marker, &existing, err))
+	if (find_linked(client, pull.fork, pull.head, pulling->marker, &existing, err))
 		return err->kind;
 	*created = existing == NULL;
 	if (existing && forge_read_pull(client->forge.kind, existing, &seen)) {

@@ -229,16 +229,6 @@ static int wanted(const struct run *run, struct forge *forge, struct error *err)
 	return 1;
 }
 
-int run_check_forge(const struct run *run, struct error *err)
-{
-	struct forge forge;
-	int token AUTO_FD = -1, result = wanted(run, &forge, err);
-
-	if (result == 1)
-		result = open_token(run->config, "forge.writeToken", &token, err);
-	return result < 0 ? result : 0;
-}
-
 /* The issue's number when it lives in that very repository. */
 static long long issue_there(const struct run *run, const struct forge *forge)
 {
@@ -311,7 +301,47 @@ static int make_words(struct run *run, const struct json *job, struct error *err
 		      : rundir_accept(&run->dir, "publish/pull.json", VERDICT_MAX, false, err);
 }
 
-static struct json *pull_job(const struct run *run, const char *marker, long long issue)
+/*
+ * Whose fork the branch was pushed to, when it is not the repository itself: the owner, or NULL.
+ * Owned by the caller. *err is set where the forge needs more than that.
+ */
+static char *fork_owner(const struct run *run, const struct forge *forge, struct error *err)
+{
+	struct error ignored = {0};
+	struct forge from;
+
+	if (!config_get(run->config, "forge.repository") ||
+	    strcmp(js_str(run->remote, "kind", ""), "local") == 0 ||
+	    forge_from_url(run->remote_url, forge_kind_text(forge->kind), NULL, &from,
+			   &ignored) ||
+	    strcmp(from.owner, forge->owner) == 0)
+		return NULL;
+	if (forge->kind == FORGE_GITLAB) {
+		error_set(err, ERROR_USAGE,
+			  "a merge request from the fork of %s is not made on GitLab",
+			  from.owner);
+		error_next(err, "push to the repository itself (publish.remote), or set "
+				"forge.pull = no");
+		return NULL;
+	}
+	return mem_strdup(from.owner);
+}
+
+int run_check_forge(const struct run *run, struct error *err)
+{
+	struct forge forge;
+	int token AUTO_FD = -1, result = wanted(run, &forge, err);
+	char *fork AUTO_FREE = result == 1 ? fork_owner(run, &forge, err) : NULL;
+
+	if (result == 1 && err->kind)
+		result = err->kind;
+	if (result == 1)
+		result = open_token(run->config, "forge.writeToken", &token, err);
+	return result < 0 ? result : 0;
+}
+
+static struct json *pull_job(const struct run *run, const char *fork, const char *marker,
+			     long long issue)
 {
 	struct json *job = js_object_new();
 	const char *base = config_get(run->config, "forge.base"), *ref = run_base(run, "ref");
@@ -319,6 +349,7 @@ static struct json *pull_job(const struct run *run, const char *marker, long lon
 	if (!base && strncmp(ref, "refs/heads/", 11) == 0)
 		base = ref + 11;
 	js_set_str(job, "head", run_branch(run));
+	js_set_str(job, "fork", fork);
 	js_set_str(job, "base", base);
 	js_set_int(job, "issue", issue);
 	js_set_str(job, "marker", marker);
@@ -345,6 +376,7 @@ static int tell_pull(struct run *run, struct error *err)
 int step_pull(struct run *run, int round, struct error *err)
 {
 	struct forge forge;
+	char *fork AUTO_FREE = NULL;
 	struct json *job AUTO_JSON = NULL, *words AUTO_JSON = NULL;
 	char *marker AUTO_FREE =
 	    marker_of(js_str(js_get(run->request, "issue"), "identity", ""));
@@ -362,7 +394,10 @@ int step_pull(struct run *run, int round, struct error *err)
 	    open_token(run->config, "forge.writeToken", &token, err) ||
 	    (text = rundir_file(&run->dir, "publish/pull.json", err)) < 0)
 		return err->kind;
-	job = pull_job(run, marker, issue);
+	fork = fork_owner(run, &forge, err);
+	if (err->kind)
+		return err->kind;
+	job = pull_job(run, fork, marker, issue);
 	result = run_row(&run->sup, &run->dir, run->config, STAGE_FORGE_PULL, &forge, job,
 			 token, text, "publish/forge-pull.json", err);
 	if (result && !err->next[0])

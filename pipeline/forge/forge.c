@@ -368,7 +368,7 @@ static void escape(const char *text, char *dst, size_t size)
 	dst[used] = '\0';
 }
 
-void forge_find_pulls(const struct forge *forge, const char *head,
+void forge_find_pulls(const struct forge *forge, const char *fork, const char *head,
 		      struct forge_request *request)
 {
 	char name[400] = "";
@@ -381,8 +381,8 @@ void forge_find_pulls(const struct forge *forge, const char *head,
 		      head ? "&source_branch=" : "", name);
 	else if (forge->kind == FORGE_GITHUB && head)
 		begin(forge, "GET", NULL, request,
-		      "/pulls?state=open&per_page=%d&head=%s%%3A%s", FORGE_PAGE, forge->owner,
-		      name);
+		      "/pulls?state=open&per_page=%d&head=%s%%3A%s", FORGE_PAGE,
+		      fork ? fork : forge->owner, name);
 	else if (forge->kind == FORGE_GITHUB)
 		begin(forge, "GET", NULL, request,
 		      "/pulls?state=open&per_page=%d&sort=updated&direction=desc", FORGE_PAGE);
@@ -404,7 +404,9 @@ static struct json *pull_body(const struct forge *forge, const struct forge_pull
 	js_set_str(body, gitlab ? "description" : "body", pull->body);
 	if (!is_new)
 		return body;
-	js_set_str(body, gitlab ? "source_branch" : "head", pull->head);
+	char *head AUTO_FREE =
+	    pull->fork ? mem_printf("%s:%s", pull->fork, pull->head) : mem_strdup(pull->head);
+	js_set_str(body, gitlab ? "source_branch" : "head", head);
 	js_set_str(body, gitlab ? "target_branch" : "base", pull->base);
 	if (forge->kind == FORGE_GITHUB) {
 		js_set_bool(body, "draft", pull->draft);

@@ -73,11 +73,12 @@ void forge_get_repository(const struct forge *forge, struct forge_request *reque
 
 struct forge_pull {
 	const char *head, *base; /* branch names */
+	const char *fork; /* owner of the fork that head is in; NULL: the repository itself */
 	const char *title, *body;
 	bool draft;
 };
-/* Open pull requests from head; NULL: the newest of all. */
-void forge_find_pulls(const struct forge *forge, const char *head,
+/* Open pull requests from head (in fork, when it is not NULL); head NULL: the newest of all. */
+void forge_find_pulls(const struct forge *forge, const char *fork, const char *head,
 		      struct forge_request *request);
 void forge_make_pull(const struct forge *forge, const struct forge_pull *pull,
 		     struct forge_request *request);

@@ -1,0 +1,178 @@
+/* Names of issues and repositories, requests, and what answers mean. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/forge/forge.h"
+#include "pipeline/forge/words.h"
+
+static void remotes_name_their_api(void **state)
+{
+	static const struct {
+		const char *url, *kind, *api,
+		    *want; /* KIND HOST:PORT PATH OWNER REPO, or NULL */
+	} cases[] = {
+	    {"https://github.com/o/r.git", "auto", NULL, "github api.github.com:443  o r"},
+	    {"git@github.com:o/r.git", "auto", NULL, "github api.github.com:443  o r"},
+	    {"ssh://git@github.example.org:2222/o/r", "auto", NULL,
+	     "github github.example.org:443 /api/v3 o r"},
+	    {"https://gitlab.com/g/sub/r.git", "auto", NULL,
+	     "gitlab gitlab.com:443 /api/v4 g/sub r"},
+	    {"https://codeberg.org/o/r", "auto", NULL, "gitea codeberg.org:443 /api/v1 o r"},
+	    {"https://git.example.org/o/r", "gitea", NULL,
+	     "gitea git.example.org:443 /api/v1 o r"},
+	    {"https://git.example.org/o/r", "gitlab", "http://127.0.0.1:8/x",
+	     "gitlab 127.0.0.1:8 /x o r"},
+	    {"https://git.example.org/o/r", "auto", NULL, NULL},
+	    {"https://github.com/o", "auto", NULL, NULL},
+	    {"https://github.com/../r", "auto", NULL, NULL},
+	    {"https://github.com/o/..", "auto", NULL, NULL},
+	    {"https://github.com/o/r%2f", "auto", NULL, NULL},
+	    {"https://github.com/o/-r", "auto", NULL, NULL},
+	    {"/srv/git/github.com/r.git", "auto", NULL, NULL},
+	    {"https://notgithub.com/o/r", "auto", NULL, NULL},
+	    {"https://git.example.org/o/r", "gitea", "http://git.example.org/api", NULL},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct forge forge;
+		struct error err = {0};
+		int rc =
+		    forge_from_url(cases[i].url, cases[i].kind, cases[i].api, &forge, &err);
+		char *got AUTO_FREE =
+		    rc ? NULL
+		       : mem_printf("%s %s:%d %s %s %s", forge_kind_text(forge.kind),
+				    forge.host, forge.port, forge.path, forge.owner,
+				    forge.repo);
+
+		if (cases[i].want ? rc || strcmp(got, cases[i].want) != 0 : rc != ERROR_USAGE)
+			fail_msg("%s: %s", cases[i].url, got ? got : err.message);
+	}
+}
+
+static void requests_are_each_forge_s(void **state)
+{
+	struct forge forge = {
+	    .kind = FORGE_GITLAB, .path = "/api/v4", .owner = "g/s", .repo = "r"};
+	struct forge_pull pull = {"agent/x", "main", NULL, "T", "B", true};
+	struct forge_request request;
+	(void)state;
+
+	forge_get_issue(&forge, 7, &request);
+	assert_string_equal(request.path, "/api/v4/projects/g%2Fs%2Fr/issues/7");
+	forge_make_pull(&forge, &pull, &request);
+	assert_string_equal(js_str(request.body, "title", ""), "Draft: T");
+	assert_string_equal(js_str(request.body, "source_branch", ""), "agent/x");
+	forge_request_release(&request);
+	forge.kind = FORGE_GITHUB;
+	pull.fork = "me";
+	forge_make_pull(&forge, &pull, &request);
+	assert_string_equal(js_str(request.body, "head", ""), "me:agent/x");
+	assert_true(js_bool(request.body, "draft", false));
+	forge_request_release(&request);
+	forge_find_pulls(&forge, "me", "agent/x&y=#", &request);
+	assert_non_null(strstr(request.path, "head=me%3Aagent%2Fx%26y%3D%23"));
+}
+
+static void refusals_are_told_apart(void **state)
+{
+	static const struct {
+		struct forge_refusal refusal;
+		int kind;
+	} cases[] = {
+	    {{.status = 403, .rate_left = 0}, ERROR_LATER},
+	    {{.status = 403, .rate_left = -1, .body = "{\"message\":\"secondary rate limit\"}"},
+	     ERROR_LATER},
+	    {{.status = 403, .rate_left = 9}, ERROR_NO},
+	    {{.status = 429, .rate_left = -1}, ERROR_LATER},
+	    {{.status = 401, .rate_left = -1}, ERROR_USAGE},
+	    {{.status = 404, .rate_left = -1}, ERROR_USAGE},
+	    {{.status = 410, .rate_left = -1}, ERROR_USAGE},
+	    {{.status = 301, .rate_left = -1}, ERROR_USAGE},
+	    {{.status = 422, .rate_left = -1, .body = "{\"errors\":[{\"message\":\"x\"}]}"},
+	     ERROR_NO},
+	    {{.status = 500, .rate_left = -1}, ERROR_LATER},
+	    {{.status = 418, .rate_left = -1, .body = "\xff\x00["}, ERROR_FAILED},
+	};
+	struct forge forge = {.host = "h", .owner = "o", .repo = "r"};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct forge_refusal refusal = cases[i].refusal;
+		struct error err = {0};
+
+		refusal.body = refusal.body ? refusal.body : "";
+		refusal.len = strlen(refusal.body);
+		refusal.location = "";
+		refusal.retry_after_s = -1;
+		if (forge_refused(&forge, "issue 1", &refusal, &err) != cases[i].kind ||
+		    err.kind != cases[i].kind || !err.message[0])
+			fail_msg("%d: %d %s", refusal.status, err.kind, err.message);
+	}
+}
+
+static void answers_of_other_shapes_are_refused(void **state)
+{
+	static const char *const bad[] = {
+	    "{}",
+	    "[]",
+	    "1",
+	    "{\"title\":1,\"state\":\"open\",\"number\":1}",
+	    "{\"title\":\"x\",\"state\":7,\"number\":1}",
+	    "{\"title\":\"x\",\"state\":\"open\",\"number\":-1}",
+	    "{\"title\":\"x\",\"state\":\"open\"}",
+	};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		for (int kind = FORGE_GITHUB; kind <= FORGE_GITEA; kind++) {
+			struct error err = {0};
+			struct forge_issue issue;
+			AUTO_JSON struct json *json =
+			    js_parse(bad[i], strlen(bad[i]), 4096, "answer", &err);
+
+			/* a document that is no object or array is refused by the parser */
+			err = (struct error){0};
+			if (forge_read_issue((enum forge_kind)kind, json, &issue, &err) !=
+			    ERROR_FAILED)
+				fail_msg("taken: %s", bad[i]);
+		}
+}
+
+static void words_stay_text(void **state)
+{
+	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+	static const char hostile[] =
+	    "<b>@ann [x](y) ![z](w) `c` #1 https://e\n    code\n> q\n\tt\\*";
+	(void)state;
+
+	strbuf_init(&out, STRBUF_MAX);
+	words_escape(hostile, strlen(hostile), &out);
+	for (const char *p = "<>@[]()!`*\\:\t"; *p; p++)
+		assert_null(strchr(out.data, *p));
+	assert_null(strstr(out.data, "\n "));
+	assert_null(strstr(out.data, " #1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(remotes_name_their_api),
+	    cmocka_unit_test(requests_are_each_forge_s),
+	    cmocka_unit_test(refusals_are_told_apart),
+	    cmocka_unit_test(answers_of_other_shapes_are_refused),
+	    cmocka_unit_test(words_stay_text),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
