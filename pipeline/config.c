@@ -137,7 +137,7 @@ static const struct config_key keys[] = {
      "path pattern: what looks like a secret there is none (keys made for tests)"},
     {"store.max", CONFIG_SIZE, false, "20g", NULL,
      "bytes of layers that agent gc leaves in the store; the latest used stay"},
-    {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider"},
+    {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider and the forge"},
 };
 
 struct entry {
