@@ -71,7 +71,7 @@ static void job_bad_part_is_refused(void **state)
 	    {"author", NULL},
 	    {"time", NULL},
 	    {"deadline_s", NULL},
-	    {"sign", "true"},
+	    {"attest", "{}"}, /* without a key to sign it */
 	    {"extra", "1"},
 	    {"ref", "\"refs/tags/x\""},
 	    {"tree", "\"3\""},
