@@ -14,6 +14,7 @@
 #define VALUE_MAX 512
 #define ENTROPY_MIN                                                                            \
 	3.2 /* bits a character: words and identifiers lie below, random text above */
+#define KEY_ENTROPY_MIN 2.0 /* the first line of a key has long rows of zeros */
 
 /* ---- tokens that are known by their form ---- */
 
@@ -168,14 +169,52 @@ static size_t form_at(const char *text, size_t len, size_t at, const char **what
 
 /* ---- private keys (RFC 7468) ---- */
 
-static bool is_private_key(const char *text, size_t len)
-{
-	const char *begin = memmem(text, len, "-----BEGIN ", 11);
-	size_t left = begin ? len - (size_t)(begin - text) : 0;
-	const char *key = begin ? memmem(begin, left, "PRIVATE KEY", 11) : NULL;
+#define KEY_LOOKED_AT 512 /* bytes behind a heading in which a key begins */
+#define KEY_RUN 40	  /* characters of base64 in a row */
 
-	return key && memchr(begin + 11, '\n', (size_t)(key - begin - 11)) == NULL &&
-	       key - begin < 64;
+/* Whether the bytes behind a heading begin a key: a long run of base64 before any end. */
+static bool has_material(const char *text, size_t len)
+{
+	const char *end;
+	size_t run = 0;
+
+	len = len < KEY_LOOKED_AT ? len : KEY_LOOKED_AT;
+	end = memmem(text, len, "-----END", 8);
+	if (end)
+		len = (size_t)(end - text);
+	for (size_t i = 0; i < len; i++) {
+		run = is_of(BASE64, text[i]) ? run + 1 : 0;
+		if (run == KEY_RUN && entropy(text + i + 1 - run, run) >= KEY_ENTROPY_MIN)
+			return true;
+	}
+	return false;
+}
+
+/* A heading on a line of its own, or one within a line (a program's text) with a key behind it:
+ * programs that read keys name the heading alone. left: bytes to the end of the file. */
+static bool is_private_key(const char *text, size_t len, size_t left)
+{
+	const char *at = text, *end = text + len;
+
+	while ((at = memmem(at, (size_t)(end - at), "-----BEGIN ", 11))) {
+		size_t room = (size_t)(end - at) < 64 ? (size_t)(end - at) : 64;
+		const char *key = memmem(at, room, "PRIVATE KEY", 11);
+		const char *first = text, *behind;
+
+		if (key) {
+			behind = key + 11;
+			while (first < at && strchr(" \t>#/*", *first) && *first)
+				first++;
+			while (behind < end && (*behind == '-' || *behind == ' '))
+				behind++;
+			if (first == at && (behind == end || *behind == 'B'))
+				return true;
+			if (has_material(behind, left - (size_t)(behind - text)))
+				return true;
+		}
+		at += 11;
+	}
+	return false;
 }
 
 /* ---- a random-looking value behind a telling name ---- */
@@ -237,6 +276,31 @@ static bool is_random(const char *value, size_t len)
 	return entropy(value, len) >= ENTROPY_MIN;
 }
 
+/* "crypto_sign_curve25519_BYTES": words between underscores, each of one case, digits behind. */
+static bool is_identifier(const char *value, size_t len)
+{
+	bool upper = false, lower = false, digit = false, words = false;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = value[i];
+		bool is_lower = c >= 'a' && c <= 'z', is_upper = c >= 'A' && c <= 'Z';
+
+		if (c == '_') {
+			words = true;
+			upper = lower = digit = false;
+			continue;
+		}
+		if (!is_alnum(c) || ((is_lower || is_upper) && digit))
+			return false;
+		upper = upper || is_upper;
+		lower = lower || is_lower;
+		digit = digit || (!is_lower && !is_upper);
+		if (upper && lower)
+			return false;
+	}
+	return words;
+}
+
 /* NAME = "VALUE", NAME: VALUE, "NAME": "VALUE", NAME := …, name => …; the value's length. */
 static size_t assignment_at(const char *text, size_t len, size_t at, size_t *value_at)
 {
@@ -260,7 +324,8 @@ static size_t assignment_at(const char *text, size_t len, size_t at, size_t *val
 	while (pos < len && pos - *value_at <= VALUE_MAX &&
 	       (quote ? text[pos] != quote : !strchr(" \t\"'`;,)}]<", text[pos]) && text[pos]))
 		pos++;
-	if (!quote && pos < len && text[pos] == '(')
+	if (!quote && ((pos < len && text[pos] == '(') ||
+		       is_identifier(text + *value_at, pos - *value_at)))
 		return 0;
 	return is_random(text + *value_at, pos - *value_at) ? pos - *value_at : 0;
 }
@@ -276,14 +341,14 @@ static void show(struct leak *leak, const char *value, size_t len)
 	snprintf(leak->shown, sizeof(leak->shown), "%s... (%zu characters)", head, len);
 }
 
-/* One finding a line is enough to refuse it. */
-static bool look_at_line(const struct changed_line *line, struct leak *leak)
+/* One finding a line is enough to refuse it. end: of the file that the line is in. */
+static bool look_at_line(const struct changed_line *line, const char *end, struct leak *leak)
 {
 	const char *text = line->text;
 	size_t len = line->len < LINE_MAX_BYTES ? line->len : LINE_MAX_BYTES;
 
 	leak->line = line->number;
-	if (is_private_key(text, len)) {
+	if (is_private_key(text, len, (size_t)(end - text))) {
 		leak->what = "a private key";
 		snprintf(leak->shown, sizeof(leak->shown), "-----BEGIN ...");
 		return true;
@@ -320,7 +385,7 @@ size_t leak_find(const char *old, size_t old_len, const char *now, size_t now_le
 
 	line_changes_find(old, old_len, now, now_len, false, &changes);
 	for (size_t i = 0; i < changes.added_count; i++)
-		if (look_at_line(&changes.added[i], &leak) && count++ < max)
+		if (look_at_line(&changes.added[i], now + now_len, &leak) && count++ < max)
 			found[count - 1] = leak;
 	line_changes_release(&changes);
 	return count;

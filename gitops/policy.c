@@ -176,7 +176,8 @@ struct decision {
 	const struct view_change *changes; /* borrowed */
 	size_t count;
 	struct json *review, *stripped, *tests; /* owned by the report */
-	struct strbuf refused;			/* reasons, one a line */
+	size_t review_left_out, tests_left_out;
+	struct strbuf refused; /* reasons, one a line */
 };
 
 /* Where the next reason for a refusal goes. */
@@ -189,14 +190,70 @@ static struct strbuf *reason(struct decision *decision)
 
 static void ask_review(struct decision *decision, const char *path, const char *why)
 {
+	struct json *entry;
+
+	if (js_len(decision->review) >= LISTED_MAX) {
+		decision->review_left_out++;
+		return;
+	}
+	entry = js_object_new();
+	js_set_str(entry, "path", path);
+	js_set_str(entry, "why", why);
+	js_push(decision->review, entry);
+}
+
+/* A list that was cut says so in its last entry: nothing is hidden behind many of it. */
+static void tell_left_out(struct json *list, size_t count, const char *key)
+{
+	struct json *entry;
+	char *text AUTO_FREE = mem_printf("%zu more are not listed", count);
+
+	if (!count)
+		return;
+	entry = js_object_new();
+	js_set_str(entry, "path", "...");
+	js_set_str(entry, key, text);
+	js_push(list, entry);
+}
+
+static void tell_stripped(struct decision *decision, const char *path, const char *rule)
+{
 	struct json *entry = js_object_new();
 
 	js_set_str(entry, "path", path);
-	js_set_str(entry, "why", why);
-	if (js_len(decision->review) < LISTED_MAX)
-		js_push(decision->review, entry);
-	else
-		js_free(entry);
+	js_set_str(entry, "rule", rule);
+	js_push(decision->stripped, entry);
+}
+
+/* Whether two different names cannot be in one tree: a file and what is below it, or one name in
+ * two spellings. */
+static bool exclude_each_other(const char *a, const char *b)
+{
+	size_t a_len = strlen(a), b_len = strlen(b);
+	size_t len = a_len < b_len ? a_len : b_len;
+	const char *longer = a_len < b_len ? b : a;
+
+	if (strcmp(a, b) == 0)
+		return false;
+	return (longer[len] == '/' && path_same_fold(a, len, b, len)) ||
+	       path_same_fold(a, a_len, b, b_len);
+}
+
+/* What a stripped path needs back, in the base, has no room beside what the change put in its
+ * place: that goes, too. */
+static void strip_in_the_way(struct decision *decision, const struct view_change *changes,
+			     size_t count, bool *gone)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; gone[i] && changes[i].old_kind && k < count; k++) {
+			if (gone[k] || !changes[k].new_kind ||
+			    !exclude_each_other(changes[i].path, changes[k].path))
+				continue;
+			char *why AUTO_FREE = mem_printf("'%s' stays", changes[i].path);
+
+			gone[k] = true;
+			tell_stripped(decision, changes[k].path, why);
+		}
 }
 
 /* What is stripped leaves the view; the rest is what everything below looks at. */
@@ -205,20 +262,26 @@ static int strip(struct decision *decision, struct error *err)
 	AUTO_FREE struct view_change *changes = NULL;
 	size_t count = 0;
 	int rc = view_changes(decision->view, &changes, &count, err);
+	bool *gone AUTO_FREE = mem_calloc(count + 1, sizeof(*gone));
 
-	for (size_t i = count; rc == 0 && i-- > 0;) {
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
 		const char *rule;
+
+		gone[i] =
+		    policy_outcome(decision->policy, changes[i].path, &rule) == POLICY_STRIP;
+		if (gone[i])
+			tell_stripped(decision, changes[i].path, rule);
+	}
+	strip_in_the_way(decision, changes, count, gone);
+	for (size_t i = count; i-- > 0;) {
 		char *path AUTO_FREE = mem_strdup(changes[i].path); /* goes with the change */
 
-		if (policy_outcome(decision->policy, path, &rule) != POLICY_STRIP)
-			continue;
-		struct json *entry = js_object_new();
-		js_set_str(entry, "path", path);
-		js_set_str(entry, "rule", rule);
-		js_push(decision->stripped, entry);
-		view_revert(decision->view, path);
+		if (gone[i])
+			view_revert(decision->view, path);
 	}
-	return rc;
+	return 0;
 }
 
 static bool names_word(const char *command, const char *path)
@@ -253,6 +316,8 @@ static void decide_path(struct decision *decision, const struct view_change *cha
 		ask_review(decision, change->path, "binary");
 	if (names_word(decision->policy->test_command, change->path))
 		ask_review(decision, change->path, "the test command names it");
+	else if (tamper_runs(decision->policy->test_command, change->path))
+		ask_review(decision, change->path, "the test command reads it");
 }
 
 /* ---- nested repositories ---- */
@@ -331,27 +396,51 @@ static int read_old(struct decision *decision, const struct view_change *change,
 		   : 0;
 }
 
-static void decide_leaks(struct decision *decision, const struct view_change *change,
-			 const struct strbuf *old)
+/* All that the changed files held before: a line that is only moved between them is no news. */
+static int read_all_old(struct decision *decision, struct strbuf *all, struct error *err)
 {
+	strbuf_init(all, STRBUF_MAX);
+	for (size_t i = 0; i < decision->count; i++) {
+		struct strbuf old AUTO_STRBUF = STRBUF_NONE;
+		int rc = read_old(decision, &decision->changes[i], &old, err);
+
+		if (rc < 0)
+			return rc;
+		strbuf_add(all, old.data, old.len);
+		strbuf_addc(all, '\n');
+	}
+	return 0;
+}
+
+static int decide_leaks(struct decision *decision, const struct view_change *change,
+			const struct strbuf *old, struct error *err)
+{
+	struct strbuf all AUTO_STRBUF = STRBUF_NONE;
 	struct leak found[LEAKS_MAX];
 	size_t count;
+	int rc;
 
-	if (!change->data || last_match(&decision->policy->not_secret, change->path))
-		return;
-	count = leak_find(old->data, old->len, change->data, change->len, found, LEAKS_MAX);
+	if (!change->data || last_match(&decision->policy->not_secret, change->path) ||
+	    !leak_find(old->data, old->len, change->data, change->len, found, LEAKS_MAX))
+		return 0;
+	if ((rc = read_all_old(decision, &all, err)) < 0)
+		return rc;
+	count = leak_find(all.data, all.len, change->data, change->len, found, LEAKS_MAX);
 	for (size_t i = 0; i < count && i < LEAKS_MAX; i++)
 		strbuf_addf(reason(decision),
 			    "%s:%zu looks like %s (%s): a secret may not be committed",
 			    change->path, found[i].line, found[i].what, found[i].shown);
+	return 0;
 }
 
+/* Whether the bytes are at another path now, where they do what they did. */
 static bool is_moved(const struct decision *decision, const struct view_change *change)
 {
 	for (size_t i = 0; change->old_oid[0] && i < decision->count; i++)
 		if (&decision->changes[i] != change &&
 		    decision->changes[i].old_kind == VIEW_NONE &&
-		    strcmp(decision->changes[i].new_oid, change->old_oid) == 0)
+		    strcmp(decision->changes[i].new_oid, change->old_oid) == 0 &&
+		    tamper_same_role(change->path, decision->changes[i].path))
 			return true;
 	return false;
 }
@@ -369,9 +458,18 @@ static void decide_tests(struct decision *decision, const struct view_change *ch
 					    is_moved(decision, change)};
 	size_t count = tamper_find(&file, found);
 
-	for (size_t i = 0; i < count && js_len(decision->tests) < LISTED_MAX; i++) {
-		struct json *entry = js_object_new();
+	for (size_t i = 0; i < count; i++) {
 		const char *kind = tamper_kind_text(found[i].kind);
+
+		if (decision->policy->refuse_tampering)
+			strbuf_addf(reason(decision),
+				    "%s: tests say less (%s, line %zu): keep them as they are",
+				    change->path, kind, found[i].line);
+		if (js_len(decision->tests) >= LISTED_MAX) {
+			decision->tests_left_out++;
+			continue;
+		}
+		struct json *entry = js_object_new();
 
 		js_set_str(entry, "path", change->path);
 		js_set_str(entry, "kind", kind);
@@ -381,10 +479,6 @@ static void decide_tests(struct decision *decision, const struct view_change *ch
 			js_set_strn(entry, "text", found[i].text,
 				    found[i].len < EXCERPT_MAX ? found[i].len : EXCERPT_MAX);
 		js_push(decision->tests, entry);
-		if (decision->policy->refuse_tampering)
-			strbuf_addf(reason(decision),
-				    "%s: tests say less (%s, line %zu): keep them as they are",
-				    change->path, kind, found[i].line);
 	}
 }
 
@@ -397,11 +491,13 @@ static int decide(struct decision *decision, struct error *err)
 
 		decide_path(decision, change);
 		if ((rc = decide_nested(decision, change, err)) < 0 ||
-		    (rc = read_old(decision, change, &old, err)) < 0)
+		    (rc = read_old(decision, change, &old, err)) < 0 ||
+		    (rc = decide_leaks(decision, change, &old, err)) < 0)
 			return rc;
-		decide_leaks(decision, change, &old);
 		decide_tests(decision, change, &old);
 	}
+	tell_left_out(decision->review, decision->review_left_out, "why");
+	tell_left_out(decision->tests, decision->tests_left_out, "kind");
 	if (!decision->refused.len)
 		return 0;
 	return error_set(err, ERROR_NO, "%s", decision->refused.data);

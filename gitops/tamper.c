@@ -121,6 +121,58 @@ bool tamper_is_test(const char *path)
 	return is_test_name(name) || (has_directory(path, directories) && is_code(name));
 }
 
+bool tamper_same_role(const char *from, const char *to)
+{
+	const char *from_name = base_name(from), *to_name = base_name(to);
+	const char *from_end = strrchr(from_name, '.'), *to_end = strrchr(to_name, '.');
+
+	if (is_configuration(from)) /* it counts where it is */
+		return false;
+	if (is_snapshot(from))
+		return is_snapshot(to);
+	if (strcmp(from_end ? from_end : "", to_end ? to_end : "") != 0)
+		return false;
+	return is_test_name(from_name) ? is_test_name(to_name) : tamper_is_test(to);
+}
+
+static bool has_program(const char *command, const char *program)
+{
+	size_t len = strlen(program);
+
+	for (const char *at = command; (at = strstr(at, program)); at++)
+		if ((at == command || strchr(" \t/;&|(", at[-1])) &&
+		    (!at[len] || strchr(" \t;&|)", at[len])))
+			return true;
+	return false;
+}
+
+bool tamper_runs(const char *command, const char *path)
+{
+	static const struct {
+		const char *program, *name; /* name "*X": ends in X */
+	} orders[] = {
+	    {"make", "GNUmakefile"},	 {"make", "Makefile"},	   {"make", "*.mk"},
+	    {"gmake", "GNUmakefile"},	 {"gmake", "Makefile"},	   {"gmake", "*.mk"},
+	    {"cmake", "CMakeLists.txt"}, {"cmake", "*.cmake"},	   {"ctest", "CMakeLists.txt"},
+	    {"ctest", "*.cmake"},	 {"meson", "meson.build"}, {"ninja", "meson.build"},
+	    {"ninja", "CMakeLists.txt"}, {"ninja", "build.ninja"}, {"tox", "tox.ini"},
+	    {"nox", "noxfile.py"},	 {"rake", "Rakefile"},	   {"just", "justfile"},
+	    {"just", ".justfile"},	 {"task", "Taskfile.yml"}, {"task", "Taskfile.yaml"},
+	    {"ant", "build.xml"},	 {"scons", "SConstruct"},  {"scons", "SConscript"},
+	    {"invoke", "tasks.py"},	 {"mage", "magefile.go"},  {"bazel", "*.bzl"},
+	    {"bazel", "BUILD"},		 {"bazel", "BUILD.bazel"}, {"grunt", "Gruntfile.js"},
+	    {"gulp", "gulpfile.js"},	 {"prove", ".proverc"},
+	};
+	const char *name = base_name(path);
+
+	for (size_t i = 0; i < ARRAY_LEN(orders); i++)
+		if ((*orders[i].name == '*' ? ends_with(name, orders[i].name + 1)
+					    : strcasecmp(name, orders[i].name) == 0) &&
+		    has_program(command, orders[i].program))
+			return true;
+	return false;
+}
+
 /* ---- lines ---- */
 
 static bool is_word(char c)

@@ -48,4 +48,12 @@ const char *tamper_kind_text(enum tamper_kind kind);
 /* Whether a path is one of tests, by its directories or its name. */
 bool tamper_is_test(const char *path);
 
+/* Whether what is moved from one path to the other is still what it was for a test runner: a
+ * test that it finds, a snapshot, a configuration that counts. */
+bool tamper_same_role(const char *from, const char *to);
+
+/* Whether a program of the command line reads its orders from a file of that name: make and
+ * Makefile, tox and tox.ini, … */
+bool tamper_runs(const char *command, const char *path);
+
 #endif

@@ -58,6 +58,38 @@ static void a_private_key_is_found(void **state)
 	}
 }
 
+/* Programs that read keys name the heading; what has a key behind it is one, wherever it stands. */
+static void a_heading_alone_in_code_is_no_key(void **state)
+{
+	static const struct {
+		const char *before, *behind;
+		size_t want;
+	} cases[] = {
+	    {"if (strstr(p, \"", "\"))\n\treturn read_the_key_of_a_file(p, len, password);\n",
+	     0},
+	    {"BEGIN = b\"", "\"\nEND = b\"-----END OPENSSH PRIVATE_KEY-----\"\n", 0},
+	    {"x = \"", "\"\n/* ======================================================== */\n",
+	     0},
+	    {"key = \"", "\\nMIIEpAIBAAKCAQEA7bq3vJ0kLw9xT2mZpQ4sYdUfGhRe5a6c8Vn1oB\\n\"\n", 1},
+	    {"key = \"-----BEGIN CERTIFICATE-----\\nMIIB\\n",
+	     "\\nMIIEpAIBAAKCAQEA7bq3vJ0kLw9xT2mZpQ4sYdUfGhRe5a6c8Vn1oB\\n\"\n", 1},
+	    {"\t\"", "\\n\"\n\t\"MIIEpAIBAAKCAQEA7bq3vJ0kLw9xT2mZpQ4sYdUfGhRe5a6c8Vn1oB\\n\"\n",
+	     1},
+	    {"  ", "\n  MIIE\n", 1},
+	    {"# ", "\n# MIIE\n", 1},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *text AUTO_FREE = mem_printf("%s-----BEGIN RSA PRIVATE%sKEY-----%s",
+						  cases[i].before, " ", cases[i].behind);
+		struct leak leak = {0};
+
+		if (look("", text, &leak) != cases[i].want)
+			fail_msg("case %zu: %s", i, text);
+	}
+}
+
 static void a_random_value_behind_a_telling_name_is_found(void **state)
 {
 	static const char *const lines[] = {
@@ -105,6 +137,8 @@ static void ordinary_lines_are_left_alone(void **state)
 	    "x = \"ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"",
 	    "password = \"correct horse battery staple\"",
 	    "token: string;",
+	    "curve_secret_key_len = crypto_sign_curve25519_BYTES",
+	    "secret_key = nacl_bindings_ed25519_SEEDBYTES32;",
 	};
 	struct leak leak = {0};
 	(void)state;
@@ -119,8 +153,15 @@ static void hostile_lines_take_no_long_time(void **state)
 	struct leak found[4];
 	size_t len = (size_t)1 << 20;
 	char *text AUTO_FREE = mem_calloc(len + 1, 1);
-	static const char *const fills[] = {"token=",	    "eyJ-",	   "ghp_",
-					    "password: \"", "-----BEGIN ", "a="};
+	static const char *const fills[] = {"token=",
+					    "eyJ-",
+					    "ghp_",
+					    "password: \"",
+					    "-----BEGIN ",
+					    "a=",
+					    "-----BEGIN PRIVATE"
+					    " KEY",
+					    "AAAAAAAAAAAA"};
 	(void)state;
 
 	for (size_t i = 0; i < sizeof(fills) / sizeof(*fills); i++) {
@@ -139,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(known_tokens_are_found_and_masked),
 	    cmocka_unit_test(a_private_key_is_found),
+	    cmocka_unit_test(a_heading_alone_in_code_is_no_key),
 	    cmocka_unit_test(a_random_value_behind_a_telling_name_is_found),
 	    cmocka_unit_test(ordinary_lines_are_left_alone),
 	    cmocka_unit_test(hostile_lines_take_no_long_time),

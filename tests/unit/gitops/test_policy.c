@@ -117,6 +117,10 @@ static void a_change_is_decided(void **state)
 	    {"{\"tests\":\"refuse\"}", "tests/test_a.py", NULL, "tests say less (deleted"},
 	    {"{\"test_command\":\"sh ./ci/run.sh -x\"}", "ci/run.sh", "true\n",
 	     "\"why\":\"the test command names it\""},
+	    {"{\"test_command\":\"make -s test\"}", "Makefile", "test:\n",
+	     "\"why\":\"the test command reads it\""},
+	    {"{}", "web/.vscode/tasks.json", "{}\n", "\"path\":\"web/.vscode/tasks.json\""},
+	    {"{}", ".yarn/releases/yarn.cjs", "x\n", "\"path\":\".yarn/releases/yarn.cjs\""},
 	    {"{}", "bare/HEAD", "ref: refs/heads/x\n", "a repository of its own"},
 	    {"{}", "bare/head", "ref: refs/heads/x\n", "a repository of its own"},
 	    {"{}", "sub/HEAD", "ref: refs/heads/x\n", "\"review\":[]"},
@@ -139,6 +143,164 @@ static void a_change_is_decided(void **state)
 		if (!strstr(got, cases[i].want))
 			fail_msg("case %zu: %s", i, got);
 	}
+	fixture_release(&f);
+}
+
+/* Several changes at once: {"PATH": TEXT, or NULL to delete}…; the report or the refusal, and
+ * the names left changed. Owned. */
+struct step {
+	const char *path, *text;
+};
+
+static char *decide_all(struct fixture *f, const char *rules, const char *tree,
+			const struct step *steps, size_t count)
+{
+	AUTO_POLICY struct policy *policy = policy_of(rules);
+	AUTO_JSON struct json *report = NULL;
+	AUTO_FREE struct view_change *changes = NULL;
+	struct strbuf out;
+	struct error err = {0};
+	struct view_limits limits = view_limits_default;
+	size_t left = 0;
+
+	limits.files = 1000;
+	AUTO_VIEW struct view *view = view_new(f->repo, tree, &limits, &err);
+	assert_non_null(view);
+	for (size_t i = 0; i < count; i++)
+		if (steps[i].text ? view_put(view, steps[i].path, VIEW_FILE, steps[i].text,
+					     strlen(steps[i].text), &err) < 0
+				  : view_remove(view, steps[i].path, &err) < 0)
+			fail_msg("%s", err.message);
+	if (policy_apply(policy, view, &report, &err) < 0) {
+		assert_int_equal(err.kind, ERROR_NO);
+		return mem_strdup(err.message);
+	}
+	strbuf_init(&out, STRBUF_MAX);
+	js_format(report, &out);
+	strbuf_adds(&out, " left:");
+	if (view_changes(view, &changes, &left, &err) < 0)
+		fail_msg("%s", err.message);
+	for (size_t i = 0; i < left; i++)
+		strbuf_addf(&out, " %s", changes[i].path);
+	return strbuf_steal(&out);
+}
+
+static void what_excludes_a_stripped_path_goes_too(void **state)
+{
+	static const struct {
+		const char *rules;
+		struct step steps[3];
+		const char *want;
+	} cases[] = {
+	    /* a protected file that becomes a directory */
+	    {"{\"protect\":[\"strip /conf\"]}",
+	     {{"conf", NULL}, {"conf/x", "1\n"}, {"b", "1\n"}},
+	     "{\"path\":\"conf/x\",\"rule\":\"'conf' stays\"}],\"tests\":[]} left: b"},
+	    /* a protected directory that becomes a file */
+	    {"{\"protect\":[\"strip d/*\"]}",
+	     {{"d/x", NULL}, {"d", "1\n"}, {"b", "1\n"}},
+	     "{\"path\":\"d\",\"rule\":\"'d/x' stays\"}],\"tests\":[]} left: b"},
+	    /* renamed away: the copy stays, the original too */
+	    {"{\"protect\":[\"strip conf\"]}",
+	     {{"conf", NULL}, {"other", "c\n"}, {"b", "1\n"}},
+	     "left: b other"},
+	    /* another spelling of a name that stays */
+	    {"{\"protect\":[\"strip \xC3\xA9*\"]}",
+	     {{"\xC3\xA9t", NULL}, {"e\xCC\x81t", "1\n"}, {"b", "1\n"}},
+	     " left: b"},
+	};
+	char tree[GITOPS_OID_SIZE];
+	struct fixture f;
+	(void)state;
+
+	fixture_init(&f);
+	fixture_tree(&f, tree, "conf", "c\n", "d/x", "x\n", "\xC3\xA9t", "e\n", NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *got AUTO_FREE = decide_all(&f, cases[i].rules, tree, cases[i].steps, 3);
+
+		if (!strstr(got, cases[i].want))
+			fail_msg("case %zu: %s", i, got);
+	}
+	fixture_release(&f);
+}
+
+static void a_secret_that_is_only_moved_is_no_news(void **state)
+{
+	static const char key[] = "x\npassword = \"8fK2mQ9xW4rT7yLpZ3vB\"\ny\n";
+	static const struct {
+		struct step steps[2];
+		bool refused;
+	} cases[] = {
+	    {{{"conf", NULL}, {"sub/conf", key}}, false}, /* renamed */
+	    {{{"conf", NULL}, {"new", "password = \"8fK2mQ9xW4rT7yLpZ3vB\"\n"}},
+	     false},				      /* and edited */
+	    {{{"conf", "x\n"}, {"new", key}}, false}, /* a line that goes elsewhere */
+	    {{{"other", "1\n"}, {"new", key}}, true}, /* a copy is one more */
+	    {{{"conf", NULL}, {"new", "password = \"9xW4rT7yLp8fK2mQZ3vB\"\n"}}, true},
+	};
+	char tree[GITOPS_OID_SIZE];
+	struct fixture f;
+	(void)state;
+
+	fixture_init(&f);
+	fixture_tree(&f, tree, "conf", key, "other", "o\n", NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *got AUTO_FREE = decide_all(&f, "{}", tree, cases[i].steps, 2);
+
+		if ((strstr(got, "a secret may not") != NULL) != cases[i].refused)
+			fail_msg("case %zu: %s", i, got);
+	}
+	fixture_release(&f);
+}
+
+static void a_test_moved_out_of_sight_is_deleted(void **state)
+{
+	static const char text[] = "def test_a():\n    assert f()\n";
+	static const struct {
+		struct step steps[2];
+		const char *want;
+	} cases[] = {
+	    {{{"tests/test_a.py", NULL}, {"tests/more/test_a.py", text}}, "\"tests\":[]"},
+	    {{{"tests/test_a.py", NULL}, {"old/a.py", text}}, "\"kind\":\"deleted\""},
+	    {{{"tests/test_a.py", NULL}, {"tests/test_a.py.off", text}},
+	     "\"kind\":\"deleted\""},
+	    {{{"pytest.ini", NULL}, {"old/pytest.ini", "[pytest]\n"}},
+	     "\"kind\":\"configuration\""},
+	};
+	char tree[GITOPS_OID_SIZE];
+	struct fixture f;
+	(void)state;
+
+	fixture_init(&f);
+	fixture_tree(&f, tree, "pytest.ini", "[pytest]\n", "tests/test_a.py", text, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *got AUTO_FREE = decide_all(&f, "{}", tree, cases[i].steps, 2);
+
+		if (!strstr(got, cases[i].want))
+			fail_msg("case %zu: %s", i, got);
+	}
+	fixture_release(&f);
+}
+
+/* Nobody hides a path behind two hundred others without a word. */
+static void a_list_that_is_cut_says_so(void **state)
+{
+	struct step steps[260];
+	char *names[260];
+	char tree[GITOPS_OID_SIZE];
+	struct fixture f;
+	(void)state;
+
+	fixture_init(&f);
+	fixture_tree(&f, tree, "a", "a\n", NULL);
+	for (size_t i = 0; i < 260; i++) {
+		names[i] = mem_printf(".envrc%03zu/package.json", i);
+		steps[i] = (struct step){names[i], "{}\n"};
+	}
+	char *got AUTO_FREE = decide_all(&f, "{}", tree, steps, 260);
+	assert_non_null(strstr(got, "{\"path\":\"...\",\"why\":\"60 more are not listed\"}]"));
+	for (size_t i = 0; i < 260; i++)
+		free(names[i]);
 	fixture_release(&f);
 }
 
@@ -175,6 +337,10 @@ int main(void)
 	    cmocka_unit_test(rules_are_put_in_order),
 	    cmocka_unit_test(malformed_rules_are_refused),
 	    cmocka_unit_test(a_change_is_decided),
+	    cmocka_unit_test(what_excludes_a_stripped_path_goes_too),
+	    cmocka_unit_test(a_secret_that_is_only_moved_is_no_news),
+	    cmocka_unit_test(a_test_moved_out_of_sight_is_deleted),
+	    cmocka_unit_test(a_list_that_is_cut_says_so),
 	    cmocka_unit_test(names_are_compared_as_other_systems_do),
 	};
 

@@ -121,9 +121,64 @@ static void the_place_is_told(void **state)
 	assert_memory_equal(found[0].text, "assert f() == 2", found[0].len);
 }
 
+static void a_move_counts_only_where_it_is_still_a_test(void **state)
+{
+	static const struct {
+		const char *from, *to;
+		bool same;
+	} cases[] = {
+	    {"tests/test_a.py", "tests/unit/test_a.py", true},
+	    {"tests/test_a.py", "tests/test_b.py", true},
+	    {"tests/test_a.py", "tests/a.py", false}, /* no runner finds it */
+	    {"tests/test_a.py", "old/a.py", false},
+	    {"tests/test_a.py", "tests/test_a.py.bak", false},
+	    {"tests/test_a.py", "tests/test_a.txt", false},
+	    {"a_test.go", "b_test.go", true},
+	    {"a_test.go", "a_test.go.off", false},
+	    {"test/helper.c", "test/lib/helper.c", true},
+	    {"test/helper.c", "src/helper.c", false},
+	    {"web/__snapshots__/a.snap", "web2/__snapshots__/a.snap", true},
+	    {"web/__snapshots__/a.snap", "web/a.txt", false},
+	    {"pytest.ini", "old/pytest.ini", false}, /* it counts where it is */
+	    {"tests/conftest.py", "conftest.py", false},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (tamper_same_role(cases[i].from, cases[i].to) != cases[i].same)
+			fail_msg("%s to %s", cases[i].from, cases[i].to);
+}
+
+static void the_orders_of_a_runner_are_known(void **state)
+{
+	static const struct {
+		const char *command, *path;
+		bool runs;
+	} cases[] = {
+	    {"make test", "Makefile", true},
+	    {"make -j2 test", "sub/GNUmakefile", true},
+	    {"cd x && make", "rules.MK", true},
+	    {"/usr/bin/make", "Makefile", true},
+	    {"cmake --build .", "Makefile", false},
+	    {"remake", "Makefile", false},
+	    {"tox -q", "tox.ini", true},
+	    {"meson test -C b", "src/meson.build", true},
+	    {"pytest", "Makefile", false},
+	    {"", "Makefile", false},
+	    {"make", "Makefile.md", false},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (tamper_runs(cases[i].command, cases[i].path) != cases[i].runs)
+			fail_msg("%s: %s", cases[i].command, cases[i].path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_move_counts_only_where_it_is_still_a_test),
+	    cmocka_unit_test(the_orders_of_a_runner_are_known),
 	    cmocka_unit_test(each_kind_is_told),
 	    cmocka_unit_test(honest_changes_are_not_told),
 	    cmocka_unit_test(the_place_is_told),
