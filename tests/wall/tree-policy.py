@@ -117,7 +117,7 @@ BAD_PATHS = [
 ]
 
 BAD_LISTS = [
-    ("unknown op", [{"op": "chmod", "path": "a.txt"}]),
+    ("unknown op", [{"op": "chown", "path": "a.txt"}]),
     ("unknown member", [write("n", evil=1)]),
     ("a link by mode", [write("n", mode="120000")]),
     ("a submodule by mode", [write("n", mode="160000")]),
@@ -206,7 +206,8 @@ def verify(t, scene, out, patch, objects):
     applied = run("apply", "--cached", "-", data=patch)
     t.equal(run("write-tree").stdout.decode().strip(), out["tree"], "git apply makes the same tree of patch.diff", applied.stderr.decode())
     t.equal(out["patch_sha256"], hashlib.sha256(patch).hexdigest(), "the patch's digest is recorded")
-    t.equal(out["message"], "Do it\n\n@ x\n\nAgent-Run: 1\n", "the commit message is finished")
+    t.equal(out["message"], "Do it\n\n@ x\n\nAgent-Run: 1\nAgent-Needs-Review: bin (binary)\n",
+            "the commit message is finished")
 
 
 def main():
