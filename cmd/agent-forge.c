@@ -6,7 +6,7 @@
  *	agent-forge issue | pull, started by agent(1) alone
  *
  *	issue	FD_JOB {"paths":{"ca"?},"forge":{...} (pipeline/forge/forge.h),"number",
- *		"strangers":bool,"marker":TEXT}
+ *		"strangers":bool,"marker":TEXT,"fork":OWNER?}
  *		-> FD_OUT forge-issue.json {"kind":"forge-issue","version":1,"title","url","state",
  *		"locked","revision","author","text","removed","strangers","linked":URL|null}
  *	pull	FD_JOB {"paths":{"ca"?},"forge":{...},"head","fork":OWNER|null,"base":TEXT|null,"issue":N|null,
@@ -303,23 +303,40 @@ static int read_comments(struct reading *reading, struct error *err)
 	return 0;
 }
 
-/* An open pull request of ours (from head, when it is not NULL), by its marker: its address, or NULL. New. */
+static bool is_ours(const struct forge *forge, const struct forge_pull_seen *seen,
+		    const char *fork, const char *head, const char *marker)
+{
+	if (!marker[0] || !strstr(seen->body, marker))
+		return false;
+	/* an issue's reader knows no branch: ours may be in the repository or in the fork */
+	return forge_pull_is_from(forge, seen, fork, head) ||
+	       (!head && forge_pull_is_from(forge, seen, NULL, NULL));
+}
+
+/* An open pull request of ours, by its marker and by where its branch is (head NULL: any branch
+ * that strangers cannot make): the forge's word on it, or NULL. New. */
 static int find_linked(struct client *client, const char *fork, const char *head,
 		       const char *marker, struct json **pull, struct error *err)
 {
-	struct json *answer AUTO_JSON = NULL;
-	struct forge_request request;
+	bool more = true;
 
 	*pull = NULL;
-	forge_find_pulls(&client->forge, fork, head, &request);
-	if (call(client, &request, "pull requests", &answer, NULL, err))
-		return err->kind;
-	for (size_t i = 0; i < js_len(answer) && !*pull; i++) {
-		struct forge_pull_seen seen;
+	for (int page = 1; more && page <= PAGES_MAX && !*pull; page++) {
+		struct json *answer AUTO_JSON = NULL;
+		struct forge_request request;
 
-		if (forge_read_pull(client->forge.kind, js_at(answer, i), &seen) &&
-		    strstr(seen.body, marker))
-			*pull = js_copy(js_at(answer, i));
+		forge_find_pulls(&client->forge, fork, head, page, &request);
+		if (call(client, &request, "pull requests", &answer, &more, err))
+			return err->kind;
+		for (size_t i = 0; i < js_len(answer) && !*pull; i++) {
+			struct forge_pull_seen seen;
+
+			if (forge_read_pull(client->forge.kind, js_at(answer, i), &seen) &&
+			    is_ours(&client->forge, &seen, fork, head, marker))
+				*pull = js_copy(js_at(answer, i));
+		}
+		if (!js_len(answer))
+			break;
 	}
 	return 0;
 }
@@ -403,7 +420,8 @@ static int run_issue(struct stage *stage, struct error *err)
 	strbuf_init(&text, TEXT_MAX);
 	if (open_client(&client, stage, err) || read_issue(&reading, &answer, &issue, err))
 		return err->kind;
-	if (find_linked(&client, NULL, NULL, js_str(stage->job, "marker", ""), &linked, err))
+	if (find_linked(&client, js_str(stage->job, "fork", NULL), NULL,
+			js_str(stage->job, "marker", ""), &linked, err))
 		return err->kind;
 	return write_result(&client, issue_result(&reading, &issue, linked), err);
 }
@@ -464,12 +482,34 @@ static int make_pull(struct pulling *pulling, struct json **answer, bool *create
 	return call(client, &request, "making the pull request", answer, NULL, err);
 }
 
-/* Our comment on the issue, by its marker: its id, 0 when there is none. */
+/* Whose the token is, new; "" when the forge does not say it to this token. */
+static int find_self(struct pulling *pulling, char **name, struct error *err)
+{
+	struct json *answer AUTO_JSON = NULL;
+	struct forge_request request;
+	struct error refused = {0};
+
+	*name = NULL;
+	forge_get_self(&pulling->client->forge, &request);
+	if (call(pulling->client, &request, "whose token it is", &answer, NULL, &refused) &&
+	    refused.kind != ERROR_NO && refused.kind != ERROR_USAGE) {
+		*err = refused;
+		return err->kind;
+	}
+	*name = mem_strdup(forge_read_self(pulling->client->forge.kind, answer));
+	return 0;
+}
+
+/* Our comment on the issue, by its author and its marker: its id, 0 when there is none. The marker
+ * alone would let anybody put up a comment for us to change. */
 static int find_comment(struct pulling *pulling, long long *id, struct error *err)
 {
+	char *self AUTO_FREE = NULL;
 	bool more = true;
 
 	*id = 0;
+	if (find_self(pulling, &self, err))
+		return err->kind;
 	for (int page = 1; more && page <= PAGES_MAX && !*id; page++) {
 		struct json *answer AUTO_JSON = NULL;
 		struct forge_request request;
@@ -482,6 +522,7 @@ static int find_comment(struct pulling *pulling, long long *id, struct error *er
 
 			if (forge_read_comment(pulling->client->forge.kind, js_at(answer, i),
 					       NULL, &comment) &&
+			    (self[0] ? strcmp(comment.author, self) == 0 : comment.app) &&
 			    strstr(comment.body, pulling->marker))
 				*id = comment.id;
 		}

@@ -100,6 +100,21 @@ static int understand(const struct options *options, const struct repository *re
 				config_get(options->config, "forge.api"), forge, number, err);
 }
 
+/* The owner of the repository that is pushed to, when it is another than the forge's: a fork's.
+ * NULL else. New. */
+static char *owner_of_fork(const struct config *config, const char *remote,
+			   const struct forge *forge)
+{
+	struct error ignored = {0};
+	struct forge from;
+
+	if (!remote || !config_get(config, "forge.repository") ||
+	    forge_from_url(remote, forge_kind_text(forge->kind), NULL, &from, &ignored) ||
+	    strcmp(from.owner, forge->owner) == 0)
+		return NULL;
+	return mem_strdup(from.owner);
+}
+
 /* Why nothing is to be done about it; 0 when there is. */
 static int check_state(const struct options *options, const struct json *issue,
 		       const char *name, struct error *err)
@@ -133,8 +148,8 @@ static void keep_about(const struct json *issue, struct json *about)
 }
 
 static int fetch(const struct options *options, struct supervisor *sup, struct rundir *dir,
-		 const struct forge *forge, long long number, struct strbuf *text,
-		 struct json *about, struct error *err)
+		 const struct forge *forge, const char *fork, long long number,
+		 struct strbuf *text, struct json *about, struct error *err)
 {
 	struct json *job AUTO_JSON = js_object_new(), *issue AUTO_JSON = NULL;
 	char *name AUTO_FREE = mem_printf("%s/%s#%lld", forge->owner, forge->repo, number);
@@ -146,6 +161,8 @@ static int fetch(const struct options *options, struct supervisor *sup, struct r
 	js_set_bool(job, "strangers",
 		    strcmp(config_get(options->config, "forge.strangers"), "yes") == 0);
 	js_set_str(job, "marker", marker);
+	if (fork)
+		js_set_str(job, "fork", fork);
 	if (open_token(options->config, "forge.readToken", &token, err) ||
 	    run_row(sup, dir, options->config, STAGE_FORGE_ISSUE, forge, job, token, -1,
 		    "forge-issue.json", err))
@@ -172,18 +189,21 @@ int forge_issue(const struct options *options, const struct repository *repo, co
 	struct forge forge;
 	struct error ignored = {0};
 	long long number = 0;
-	char *state AUTO_FREE = NULL;
+	char *state AUTO_FREE = NULL, *remote AUTO_FREE = NULL, *fork AUTO_FREE = NULL;
 	int result = understand(options, repo, word, &forge, &number, err);
 
 	if (result <= 0)
 		return result;
+	remote = repository_remote_url(repo, config_get(options->config, "publish.remote"),
+				       &ignored);
+	fork = owner_of_fork(options->config, remote, &forge);
 	state = rundir_state_dir(err);
 	if (!state || rundir_create_temporary(state, &dir, err))
 		return err->kind;
 	journal_init(&journal, false);
 	result = supervise_init(&sup, &journal, err);
 	if (result == 0)
-		result = fetch(options, &sup, &dir, &forge, number, text, about, err);
+		result = fetch(options, &sup, &dir, &forge, fork, number, text, about, err);
 	supervise_release(&sup);
 	journal_release(&journal);
 	rundir_remove(&dir, &ignored);
@@ -307,24 +327,19 @@ static int make_words(struct run *run, const struct json *job, struct error *err
  */
 static char *fork_owner(const struct run *run, const struct forge *forge, struct error *err)
 {
-	struct error ignored = {0};
-	struct forge from;
+	char *owner AUTO_FREE = NULL;
 
-	if (!config_get(run->config, "forge.repository") ||
-	    strcmp(js_str(run->remote, "kind", ""), "local") == 0 ||
-	    forge_from_url(run->remote_url, forge_kind_text(forge->kind), NULL, &from,
-			   &ignored) ||
-	    strcmp(from.owner, forge->owner) == 0)
+	if (strcmp(js_str(run->remote, "kind", ""), "local") == 0)
 		return NULL;
-	if (forge->kind == FORGE_GITLAB) {
+	owner = owner_of_fork(run->config, run->remote_url, forge);
+	if (owner && forge->kind == FORGE_GITLAB) {
 		error_set(err, ERROR_USAGE,
-			  "a merge request from the fork of %s is not made on GitLab",
-			  from.owner);
+			  "a merge request from the fork of %s is not made on GitLab", owner);
 		error_next(err, "push to the repository itself (publish.remote), or set "
 				"forge.pull = no");
 		return NULL;
 	}
-	return mem_strdup(from.owner);
+	return MEM_STEAL(owner);
 }
 
 int run_check_forge(const struct run *run, struct error *err)

@@ -88,7 +88,14 @@ bool forge_read_comment(enum forge_kind kind, const struct json *entry,
 	comment->writes = kind == FORGE_GITHUB
 			      ? association_writes(js_str(entry, "author_association", ""))
 			      : js_bool(writers, comment->author, false);
+	comment->app = kind == FORGE_GITHUB &&
+		       strcmp(js_str(js_get(entry, "user"), "type", ""), "Bot") == 0;
 	return js_is_object(entry) && comment->id > 0;
+}
+
+const char *forge_read_self(enum forge_kind kind, const struct json *answer)
+{
+	return js_str(answer, kind == FORGE_GITLAB ? "username" : "login", "");
 }
 
 bool forge_read_pull(enum forge_kind kind, const struct json *entry,
@@ -102,7 +109,33 @@ bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 	    .body = js_str(entry, gitlab ? "description" : "body", ""),
 	    .state = js_str(entry, "state", ""),
 	};
+	if (gitlab) {
+		pull->head = js_str(entry, "source_branch", "");
+		pull->from = "";
+		pull->inside = js_int(entry, "source_project_id", -1) ==
+			       js_int(entry, "target_project_id", -2);
+	} else {
+		const struct json *head = js_get(entry, "head");
+
+		pull->head = js_str(head, "ref", "");
+		pull->from = js_str(js_get(head, "repo"), "full_name", "");
+	}
 	return pull->number > 0;
+}
+
+bool forge_pull_is_from(const struct forge *forge, const struct forge_pull_seen *pull,
+			const char *fork, const char *head)
+{
+	size_t owner = strlen(fork ? fork : forge->owner);
+
+	if (head && strcmp(pull->head, head) != 0)
+		return false;
+	if (forge->kind == FORGE_GITLAB)
+		return pull->inside && !fork;
+	if (strncasecmp(pull->from, fork ? fork : forge->owner, owner) != 0 ||
+	    pull->from[owner] != '/')
+		return false;
+	return fork || strcasecmp(pull->from + owner + 1, forge->repo) == 0;
 }
 
 /* ---- refusals ---- */

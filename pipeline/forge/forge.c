@@ -368,7 +368,13 @@ static void escape(const char *text, char *dst, size_t size)
 	dst[used] = '\0';
 }
 
-void forge_find_pulls(const struct forge *forge, const char *fork, const char *head,
+void forge_get_self(const struct forge *forge, struct forge_request *request)
+{
+	*request = (struct forge_request){.method = "GET"};
+	snprintf(request->path, sizeof(request->path), "%s/user", forge->path);
+}
+
+void forge_find_pulls(const struct forge *forge, const char *fork, const char *head, int page,
 		      struct forge_request *request)
 {
 	char name[400] = "";
@@ -377,18 +383,19 @@ void forge_find_pulls(const struct forge *forge, const char *fork, const char *h
 		escape(head, name, sizeof(name));
 	if (forge->kind == FORGE_GITLAB)
 		begin(forge, "GET", NULL, request,
-		      "/merge_requests?state=opened&per_page=%d%s%s", FORGE_PAGE,
+		      "/merge_requests?state=opened&per_page=%d&page=%d%s%s", FORGE_PAGE, page,
 		      head ? "&source_branch=" : "", name);
 	else if (forge->kind == FORGE_GITHUB && head)
 		begin(forge, "GET", NULL, request,
-		      "/pulls?state=open&per_page=%d&head=%s%%3A%s", FORGE_PAGE,
+		      "/pulls?state=open&per_page=%d&page=%d&head=%s%%3A%s", FORGE_PAGE, page,
 		      fork ? fork : forge->owner, name);
 	else if (forge->kind == FORGE_GITHUB)
 		begin(forge, "GET", NULL, request,
-		      "/pulls?state=open&per_page=%d&sort=updated&direction=desc", FORGE_PAGE);
+		      "/pulls?state=open&per_page=%d&page=%d&sort=updated&direction=desc",
+		      FORGE_PAGE, page);
 	else /* Gitea cannot be asked for a head */
 		begin(forge, "GET", NULL, request,
-		      "/pulls?state=open&sort=recentupdate&limit=%d", FORGE_PAGE);
+		      "/pulls?state=open&sort=recentupdate&limit=%d&page=%d", FORGE_PAGE, page);
 }
 
 static struct json *pull_body(const struct forge *forge, const struct forge_pull *pull,

@@ -77,9 +77,12 @@ struct forge_pull {
 	const char *title, *body;
 	bool draft;
 };
-/* Open pull requests from head (in fork, when it is not NULL); head NULL: the newest of all. */
-void forge_find_pulls(const struct forge *forge, const char *fork, const char *head,
+/* Open pull requests from head (in fork, when it is not NULL); head NULL: the newest of all. A
+ * forge may answer with others, too: forge_pull_is_from judges. */
+void forge_find_pulls(const struct forge *forge, const char *fork, const char *head, int page,
 		      struct forge_request *request);
+/* Whose token it is. */
+void forge_get_self(const struct forge *forge, struct forge_request *request);
 void forge_make_pull(const struct forge *forge, const struct forge_pull *pull,
 		     struct forge_request *request);
 void forge_change_pull(const struct forge *forge, long long number,
@@ -112,18 +115,33 @@ struct forge_comment {
 	long long id;
 	const char *author, *body; /* borrowed */
 	bool writes;		   /* who wrote it may write to the repository */
+	bool app;		   /* written by a program that was let in (GitHub) */
 	bool note;		   /* the forge's own ("changed the title"): nobody's words */
 };
 bool forge_read_comment(enum forge_kind kind, const struct json *entry,
 			const struct json *writers, struct forge_comment *comment);
 
-/* A pull request of an answer: number, page, state, body. False when it is none. */
+/* The login of an answer to forge_get_self; "" when there is none. Borrowed. */
+const char *forge_read_self(enum forge_kind kind, const struct json *answer);
+
+/* A pull request of an answer: number, page, state, body, head. False when it is none. */
 struct forge_pull_seen {
 	long long number;
 	const char *url, *body, *state; /* borrowed */
+	const char *head;		/* borrowed: the branch's name */
+	const char *from; /* borrowed: OWNER/REPO that it is in; "" when it is not said */
+	bool inside;	  /* in the repository itself, as GitLab says it */
 };
 bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 		     struct forge_pull_seen *pull);
+
+/*
+ * Whether a pull request comes from a branch that only people who may write there can make: head
+ * (NULL: any) in the repository itself or, when it is not NULL, of the owner fork. What stands in
+ * its text, a marker too, anybody can write.
+ */
+bool forge_pull_is_from(const struct forge *forge, const struct forge_pull_seen *pull,
+			const char *fork, const char *head);
 
 /*
  * What a refusal means: status and body of the answer. Always sets err: ERROR_LATER for limits and

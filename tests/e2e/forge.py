@@ -73,12 +73,28 @@ with Tap() as t, Place() as place:
             t.ok((READ, True) not in used and (WRITE, True) in used and (READ, False) in used and (None, False) not in used,
                  f"{kind}: the read token reads, the write token writes", used)
 
+            # the marker is nobody's secret: a stranger's pull request and comment with it are not ours
+            marker = re.search(r"<!-- agent: issue [0-9a-f]+ -->", words)[0]
+            others = [dict(pull) for pull in forge.pulls]
+            forge.pulls.clear()
+            forge.stranger_pull("agent/42-sum-is-wrong", f"Look\n{marker}\n")
+            forge.comments = [c for c in forge.comments if c["author"] != "bot"]
+            forge.comment(42, f"Look\n{marker}\n", "mallory")
+            foreign, words_of = dict(forge.pulls[0]), forge.comments[-1]["body"]
+            result = place.agent("run", "42", "--model", model, *forge.options, *tokens, cwd=repo, env=env)
+            t.equal((result.status, len(forge.pulls), forge.pulls[0]), (0, 2, foreign),
+                    f"{kind}: a stranger's pull request with our marker neither stops us nor is changed", result.text)
+            t.ok([c["body"] for c in forge.comments if c["author"] == "mallory"][-1] == words_of
+                 and len([c for c in forge.comments if c["author"] == "bot"]) == 1, f"{kind}: nor is a stranger's comment",
+                 forge.comments)
+            forge.pulls[:] = [foreign] * 5 + others  # beyond the first page
+
             # again: skipped, unless --again, which changes the very same
             result = place.agent("run", "42", "--model", model, *forge.options, *tokens, cwd=repo, env=env)
             t.equal(result.status, 3, f"{kind}: an issue with an open pull request of ours is skipped", result.text)
             t.contains(result.err, "has an open pull request already", f"{kind}: and that is said")
             result = place.agent("run", "42", "--again", "--model", model, *forge.options, *tokens, cwd=repo, env=env)
-            t.equal((result.status, len(forge.pulls), len([c for c in forge.comments if c["author"] == "bot"])), (0, 1, 1),
+            t.equal((result.status, len(forge.pulls), len([c for c in forge.comments if c["author"] == "bot"])), (0, 6, 1),
                     f"{kind}: --again brings the same pull request and comment up to date", result.text)
             t.contains(result.err, "brought up to date", f"{kind}: and says so")
             t.ok(not any(secret in open(os.path.join(top, name), errors="replace").read() for secret in (READ, WRITE)

@@ -24,6 +24,7 @@ class Forge:
         self.kind, self.token, self.page = kind, token, page
         self.issues, self.comments, self.pulls, self.writers = {}, [], [], set()
         self.requests, self.next, self.ids = [], [], 1000
+        self.knows_self = True
 
     def __enter__(self):
         forge = self
@@ -103,19 +104,26 @@ class Forge:
         if self.kind == "gitlab":
             return {"id": comment["id"], "body": comment["body"], "author": {"username": comment["author"]},
                     "system": comment["system"], "noteable_type": "Issue"}
-        shown = {"id": comment["id"], "body": comment["body"], "user": {"login": comment["author"]},
+        shown = {"id": comment["id"], "body": comment["body"], "user": {"login": comment["author"], "type": "Bot" if comment["author"] == "bot" else "User"},
                  "created_at": "2026-11-01T10:00:00Z"}
         if self.kind == "github":
             shown["author_association"] = self.association(comment["author"])
         return shown
 
+    def stranger_pull(self, head, body):
+        """A pull request that somebody made from a repository of their own."""
+        self.ids += 1
+        self.pulls.append({"number": self.ids, "title": "Mine", "body": body, "head": head, "base": "main", "draft": False,
+                           "from": "mallory"})
+
     def show_pull(self, pull):
+        owner = pull.get("from", OWNER)
         if self.kind == "gitlab":
-            return {"iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": "opened",
+            return {"source_project_id": 7 if owner == OWNER else 8, "target_project_id": 7, "iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": "opened",
                     "source_branch": pull["head"], "target_branch": pull["base"],
                     "web_url": f"https://gitlab.example/{OWNER}/{REPO}/-/merge_requests/{pull['number']}"}
         return {"number": pull["number"], "title": pull["title"], "body": pull["body"], "state": "open",
-                "draft": pull["draft"], "head": {"ref": pull["head"]}, "base": {"ref": pull["base"]},
+                "draft": pull["draft"], "head": {"ref": pull["head"], "repo": {"full_name": f"{owner}/{REPO}"}}, "base": {"ref": pull["base"]},
                 "html_url": f"https://{self.kind}.example/{OWNER}/{REPO}/pull/{pull['number']}"}
 
     # ---- answering ----
@@ -139,6 +147,8 @@ class Forge:
             return self.next.pop(0)
         if self.token and given != self.token:
             return 401, {}, {"message": "Bad credentials"}
+        if path == PREFIX[self.kind] + "/user":
+            return (200, {}, {"username": "bot", "login": "bot"}) if self.knows_self else (403, {}, {"message": "not for you"})
         root = PREFIX[self.kind] + (f"/projects/{OWNER}%2F{REPO}" if self.kind == "gitlab" else f"/repos/{OWNER}/{REPO}")
         if not path.startswith(root):
             return 404, {}, {"message": "Not Found"}
@@ -175,8 +185,9 @@ class Forge:
     def pull(self, method, query, body, lab):
         if method == "GET":
             head = (query.get("source_branch") or query.get("head") or [None])[0]
-            head = head.split(":")[-1] if head else None
-            return self.pages([self.show_pull(p) for p in self.pulls if not head or p["head"] == head], query)
+            owner, name = head.split(":") if head and ":" in head else (None, head)
+            return self.pages([self.show_pull(p) for p in self.pulls if self.kind == "gitea" or not head or
+                               (p["head"] == name and owner in (None, p.get("from", OWNER)))], query)
         self.ids += 1
         self.pulls.append({"number": self.ids, "title": body["title"], "body": body["description" if lab else "body"],
                            "head": body["source_branch" if lab else "head"], "base": body["target_branch" if lab else "base"],

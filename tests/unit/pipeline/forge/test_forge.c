@@ -79,7 +79,7 @@ static void requests_are_each_forge_s(void **state)
 	assert_string_equal(js_str(request.body, "head", ""), "me:agent/x");
 	assert_true(js_bool(request.body, "draft", false));
 	forge_request_release(&request);
-	forge_find_pulls(&forge, "me", "agent/x&y=#", &request);
+	forge_find_pulls(&forge, "me", "agent/x&y=#", 1, &request);
 	assert_non_null(strstr(request.path, "head=me%3Aagent%2Fx%26y%3D%23"));
 }
 
@@ -163,9 +163,79 @@ static void words_stay_text(void **state)
 	assert_null(strstr(out.data, " #1"));
 }
 
+/* The marker is in the page's source, so anybody can write it: what counts is where the branch is. */
+static void a_pull_request_is_judged_by_its_branch(void **state)
+{
+	static const struct {
+		enum forge_kind kind;
+		const char *fork, *head, *answer;
+		bool ours;
+	} cases[] = {
+	    {FORGE_GITHUB, NULL, "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"Octo/"
+	     "Sums\"}}}",
+	     true},
+	    {FORGE_GITHUB, NULL, NULL,
+	     "{\"number\":1,\"head\":{\"ref\":\"b\",\"repo\":{\"full_name\":\"octo/sums\"}}}",
+	     true},
+	    {FORGE_GITHUB, NULL, "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"b\",\"repo\":{\"full_name\":\"octo/sums\"}}}",
+	     false},
+	    {FORGE_GITHUB, NULL, "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"eve/"
+	     "sums\"}}}",
+	     false},
+	    {FORGE_GITEA, NULL, "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"octo/"
+	     "sums2\"}}}",
+	     false},
+	    {FORGE_GITEA, NULL, "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"octo2/"
+	     "sums\"}}}",
+	     false},
+	    {FORGE_GITHUB, NULL, NULL,
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":null}}", false},
+	    {FORGE_GITHUB, NULL, NULL, "{\"number\":1,\"head\":[],\"base\":1}", false},
+	    {FORGE_GITHUB, "me", "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"me/"
+	     "other\"}}}",
+	     true},
+	    {FORGE_GITHUB, "me", "agent/x",
+	     "{\"number\":1,\"head\":{\"ref\":\"agent/x\",\"repo\":{\"full_name\":\"mee/"
+	     "other\"}}}",
+	     false},
+	    {FORGE_GITLAB, NULL, "agent/x",
+	     "{\"iid\":1,\"source_branch\":\"agent/"
+	     "x\",\"source_project_id\":7,\"target_project_id\":7}",
+	     true},
+	    {FORGE_GITLAB, NULL, "agent/x",
+	     "{\"iid\":1,\"source_branch\":\"agent/"
+	     "x\",\"source_project_id\":8,\"target_project_id\":7}",
+	     false},
+	    {FORGE_GITLAB, NULL, NULL, "{\"iid\":1,\"source_branch\":\"agent/x\"}", false},
+	    {FORGE_GITLAB, NULL, NULL,
+	     "{\"iid\":1,\"source_project_id\":\"7\",\"target_project_id\":\"7\"}", false},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct forge forge = {.kind = cases[i].kind, .owner = "octo", .repo = "sums"};
+		struct forge_pull_seen seen;
+		struct error err = {0};
+		AUTO_JSON struct json *answer =
+		    js_parse(cases[i].answer, strlen(cases[i].answer), 4096, "answer", &err);
+
+		assert_true(forge_read_pull(forge.kind, answer, &seen));
+		if (forge_pull_is_from(&forge, &seen, cases[i].fork, cases[i].head) !=
+		    cases[i].ours)
+			fail_msg("case %zu", i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_pull_request_is_judged_by_its_branch),
 	    cmocka_unit_test(remotes_name_their_api),
 	    cmocka_unit_test(requests_are_each_forge_s),
 	    cmocka_unit_test(refusals_are_told_apart),
