@@ -189,7 +189,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 15
+#define FIELD_COUNT 16
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -210,6 +210,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"copy_layers", NULL, &spec->copy_layers, true},
 	    {"audit", NULL, &spec->audit, true},
 	    {"observe", NULL, &spec->observe, true},
+	    {"tested", NULL, &spec->tested, true},
 	};
 
 	memcpy(fields, all, sizeof(all));

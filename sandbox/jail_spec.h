@@ -82,6 +82,9 @@ struct jail_spec {
 			     (idmapped) */
 	bool copy_layers; /* no overlay: copy the layers into the scratch tmpfs */
 	bool observe;	  /* tell what it tried to reach; default true (jail/observe.h) */
+	bool
+	    tested; /* the whole self-test held for such a jail since the machine was booted: only its
+			     vital probes (pipeline/jailtested.h) */
 	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */
 };
 

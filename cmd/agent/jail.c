@@ -27,6 +27,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
+#include "pipeline/jailtested.h"
 #include "sandbox/jail_find.h"
 #include "sandbox/jail_spec.h"
 
@@ -399,6 +400,7 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	struct console console = CONSOLE_NONE;
 	struct supervised stage = {0};
 	struct jail_facts facts = {0};
+	struct jailtested tested = {""};
 	struct jail_spec spec;
 	char *scratch AUTO_FREE = rundir_subdir(&run->dir, "jail", err);
 	int pipe_fds[2] = {-1, -1}, spec_fd AUTO_FD = -1, go_fd AUTO_FD = -1, result;
@@ -419,6 +421,8 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 	}
 	if (options->dirty)
 		spec.work_dir = mem_strdup(run->repo.work_dir);
+	if (result == 0)
+		jailtested_look(run->dir.state, &spec, &tested);
 	if (result == 0 && (spec_fd = jailplan_memfd(&spec, err)) < 0)
 		result = err->kind;
 	jail_spec_release(&spec);
@@ -440,6 +444,8 @@ static int run_jail(struct run *run, struct options *options, const char *tree_n
 		int ended = supervise_wait(&run->sup, &stage, &stage_err);
 
 		result = jailplan_read_facts(&run->sup, pipe_fds[0], &facts, audit, err);
+		if (result == 0)
+			jailtested_keep(run->dir.state, &tested, &facts);
 		if (result != 0 && ended != 0) {
 			*err = stage_err;
 			result = ended;

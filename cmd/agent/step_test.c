@@ -13,6 +13,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
+#include "pipeline/jailtested.h"
 #include "sandbox/jail_find.h"
 #include "sandbox/jail_spec.h"
 
@@ -48,6 +49,7 @@ struct json *test_job(const struct run *run, const char *scratch, const char *ob
 
 struct test_files {
 	int tree, out, log, spec, facts[2];
+	struct jailtested tested;
 };
 
 static void close_files(struct test_files *files)
@@ -80,8 +82,10 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 	result =
 	    jailplan_test(run->config, run->dir.state, scratch, run->recipe, NULL, &spec, err);
 	spec.audit = true;
-	if (result == 0)
+	if (result == 0) {
+		jailtested_look(run->dir.state, &spec, &files->tested);
 		files->spec = jailplan_memfd(&spec, err);
+	}
 	jail_spec_release(&spec);
 	return files->spec < 0 ? err->kind : 0;
 }
@@ -116,7 +120,10 @@ static int run_test(struct run *run, const struct json *job, struct test_files *
 			return jailplan_judge(facts, "", err);
 		return result;
 	}
-	return jailplan_read_facts(&run->sup, files->facts[0], facts, audit, err);
+	result = jailplan_read_facts(&run->sup, files->facts[0], facts, audit, err);
+	if (result == 0)
+		jailtested_keep(run->dir.state, &files->tested, facts);
+	return result;
 }
 
 /* What a red test's output says was missing in the jail, and this machine has; owned, or NULL. */
@@ -194,7 +201,7 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 		      *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
 	struct json *verdict AUTO_JSON = NULL, *tree AUTO_JSON = NULL, *job AUTO_JSON = NULL,
 			     *audit AUTO_JSON = NULL;
-	struct test_files files = {-1, -1, -1, -1, {-1, -1}};
+	struct test_files files = {-1, -1, -1, -1, {-1, -1}, {""}};
 	struct jail_facts facts = {0};
 	char *advice AUTO_FREE = NULL;
 	char text[512];

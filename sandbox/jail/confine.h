@@ -6,6 +6,8 @@
 #ifndef JAIL_CONFINE_H
 #define JAIL_CONFINE_H
 
+#include <stdbool.h>
+
 struct jail_run;
 
 /* A second user namespace, without rights over the first one that owns the mounts: uid and gid
@@ -20,8 +22,12 @@ int confine_landlock(struct jail_run *run);
 /* Last of all: only what the payload may call is possible from here on, and PID 1 has what it observes by. */
 int confine_seccomp(struct jail_run *run);
 
-/* Fifteen probes of what must not be possible any more, and of what must. last: the highest of our descriptors,
- * which are 0, 1, 2 and the sockets right above. */
+/* Whether the whole self-test held before, so that its vital probes do: never in gVisor, whose kernel is new in
+ * every start. */
+bool confine_is_brief(const struct jail_run *run);
+
+/* Fifteen probes of what must not be possible any more, and of what must, or the vital ones alone. last: the highest
+ * of our descriptors, which are 0, 1, 2 and the sockets right above. */
 int confine_self_test(struct jail_run *run, int last);
 
 /* For the helper, which only waits and kills from here on. 0 or -1 with errno. */

@@ -470,7 +470,7 @@ int observe_confirm(struct jail_run *run)
 		    packet_receive(run->net_sock, &packet, NULL) != 1)
 			return step_fail(run, "the observer does not answer");
 		errno = 0;
-		if (!packet.seen)
+		if (!packet.seen && !confine_is_brief(run)) /* which tries to reach nothing */
 			return step_fail(run, "the observer saw nothing of the self-test");
 		close(run->net_sock);
 		run->net_sock = -1;

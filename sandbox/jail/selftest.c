@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -31,37 +32,8 @@ static bool failed_with(long result, int expected)
 	return errno == expected;
 }
 
-static bool has_line(const char *text, const char *line)
-{
-	const char *at = strstr(text, line);
-
-	return at && (at == text || at[-1] == '\n') && at[strlen(line)] == '\n';
-}
-
-static bool status_is_bare(void)
-{
-	static const char *const lines[] = {"CapInh:\t0000000000000000",
-					    "CapPrm:\t0000000000000000",
-					    "CapEff:\t0000000000000000",
-					    "CapBnd:\t0000000000000000",
-					    "CapAmb:\t0000000000000000",
-					    "NoNewPrivs:\t1",
-					    "Seccomp:\t2"};
-	char text[8192];
-	int fd AUTO_FD = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-	if (len <= 0)
-		return false;
-	text[len] = '\0';
-	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
-		if (!has_line(text, lines[i]))
-			return false;
-	return true;
-}
-
-/* The same by the calls: gVisor's proc does not show all of it. */
-static bool calls_say_bare(void)
+/* By the calls, which tell the same as /proc/self/status in a quarter of its time. */
+static bool holds_nothing(void)
 {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct have[2];
@@ -70,11 +42,25 @@ static bool calls_say_bare(void)
 	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 ||
 	    prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
 		return false;
-	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
-		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
-			return false;
+	/* nothing ambient without something permitted */
 	return !have[0].effective && !have[0].permitted && !have[0].inheritable &&
 	       !have[1].effective && !have[1].permitted && !have[1].inheritable;
+}
+
+/* Up to the first number that the kernel has no capability for, which may be beyond those that we know. */
+static bool bounds_are_empty(void)
+{
+	int cap = 0, has;
+
+	while ((has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) == 0)
+		cap++;
+	return has < 0 && errno == EINVAL &&
+	       cap > CAP_SETFCAP; /* the last one of Linux 2.6.24 */
+}
+
+static bool ids_are_ours(void)
+{
+	return getuid() == JAIL_ID && geteuid() == JAIL_ID && getgid() == JAIL_ID;
 }
 
 /* Only 0, 1, 2, our sockets up to last, other (or -1), and the directory that is being read. */
@@ -177,13 +163,45 @@ static bool can_work(bool gvisor)
 	       access(JAIL_HOME, R_OK | W_OK | X_OK) == 0;
 }
 
+/* An address of IPv4 that is not the loopback's would be of another network. */
+static bool only_loopback_is_there(void)
+{
+	struct ifreq found[4];
+	struct ifconf list = {.ifc_len = sizeof(found), .ifc_req = found};
+	int sock AUTO_FD = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return sock >= 0 && ioctl(sock, SIOCGIFCONF, &list) == 0 &&
+	       list.ifc_len == sizeof(found[0]) && strcmp(found[0].ifr_name, "lo") == 0;
+}
+
+/*
+ * What is looked at in every start, also where the whole test held before: some ten microseconds. One probe a wall:
+ * capabilities, ids, filter, network, namespaces and mounts, root.
+ */
+static const char *first_vital_surprise(void)
+{
+	if (!holds_nothing() || !failed_with(syscall(SYS_io_uring_setup, 1, NULL), ENOSYS))
+		return "capabilities, no_new_privs or the filter are not as set";
+	if (!ids_are_ours())
+		return "the ids are not those of the payload";
+	if (!only_loopback_is_there())
+		return "the network is not empty";
+	if (!failed_with(unshare(CLONE_NEWUSER), EPERM))
+		return "a nested user namespace can be made";
+	if (!failed_with(mount("none", "/tmp", "tmpfs", 0, NULL), EPERM))
+		return "mounts can be changed";
+	if (mkdir("/self-test", 0700) == 0)
+		return "the root can be written";
+	return NULL;
+}
+
 static const char *first_surprise(const struct jail_run *run, int last)
 {
 	const bool gvisor = run->spec.backend == JAIL_GVISOR;
 
-	if (!(gvisor ? calls_say_bare() : status_is_bare()))
+	if (!holds_nothing() || !bounds_are_empty())
 		return "capabilities, no_new_privs or the filter are not as set";
-	if (getuid() != JAIL_ID || geteuid() != JAIL_ID || getgid() != JAIL_ID)
+	if (!ids_are_ours())
 		return "the ids are not those of the payload";
 	if (!descriptors_are_listed(last, gvisor ? run->applied_file : -1))
 		return "a descriptor is open that is not listed";
@@ -214,13 +232,18 @@ static const char *first_surprise(const struct jail_run *run, int last)
 	return NULL;
 }
 
+bool confine_is_brief(const struct jail_run *run)
+{
+	return run->spec.tested && run->spec.backend == JAIL_NATIVE;
+}
+
 int confine_self_test(struct jail_run *run, int last)
 {
 	const char *surprise;
 
 	if (step_enter(run, STEP_selftest) < 0)
 		return step_fail(run, "self-test");
-	surprise = first_surprise(run, last);
+	surprise = confine_is_brief(run) ? first_vital_surprise() : first_surprise(run, last);
 	if (surprise) {
 		errno = 0;
 		return step_fail(run, "self-test: %s", surprise);

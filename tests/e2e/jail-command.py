@@ -48,6 +48,15 @@ with Tap() as t, Place() as place:
         result = jail("-c", f"jail.path={place.path(named)}", *words)
         t.ok(" ran" in result.out and "jail.path" not in result.err and "[jail]" not in result.err,
              f"and admitted by that very line: {words[1:]}", result.text)
+    remembered = os.path.join(place.state, "selftest")
+    kept = os.stat(remembered)
+    t.ok(kept.st_mode & 0o777 == 0o600 and kept.st_size > 0 and kept.st_size % 65 == 0, "that the self-test held is remembered", kept)
+    result = jail("--", "true")
+    t.ok(result.status == 0 and os.stat(remembered).st_ino == kept.st_ino, "once a kind of jail", result.text)
+    with open(remembered, "w") as file:
+        file.write("x" * 64 + "\n")
+    result = jail("--", "true")
+    t.ok(result.status == 0 and os.stat(remembered).st_size == 130, "what is not known is tested whole, and remembered", result.text)
     result = jail("--", "sh", "-c", "printf '\\033[31mevil\\033[0m: not found\\n'; nosuchprogram; exit 1")
     t.ok(result.status == 1 and "next:" not in result.err, "what is nowhere, or no name, gives no advice", result.text)
     result = jail("--", "sh", "-c", "echo 'sh: 1: mytool: not found'")

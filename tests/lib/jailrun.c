@@ -84,6 +84,7 @@ enum {
 	O_BACKEND,
 	O_RUNTIME,
 	O_EGRESS,
+	O_TESTED,
 	O_OBSERVEOFF,
 	O_STORE,
 	O_SCRATCH,
@@ -124,6 +125,7 @@ static const struct option table[] = {
     {"backend", 1, NULL, O_BACKEND},
     {"runtime", 1, NULL, O_RUNTIME},
     {"egress", 0, NULL, O_EGRESS},
+    {"tested", 0, NULL, O_TESTED},
     {"observe-off", 0, NULL, O_OBSERVEOFF},
     {"store", 1, NULL, O_STORE},
     {"scratch", 1, NULL, O_SCRATCH},
@@ -201,6 +203,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_EGRESS:
 		o->spec.egress = true;
+		break;
+	case O_TESTED:
+		o->spec.tested = true;
 		break;
 	case O_OBSERVEOFF:
 		o->spec.observe = false;

@@ -124,6 +124,16 @@ def check_mode(t, mode, targets):
             if layer not in result.layers.split():
                 t.ok(False, f"{mode}: layer {layer} is active", result.text())
 
+        result = jail.run("true", options=["--tested"])
+        t.ok(result.status == 0 and "selftest" in result.layers.split() and result.egress == [],
+             f"{mode}: where the whole self-test held before, its vital probes are made", result.text())
+        words = next(words for words, _ in probes(targets))
+        result = jail.probe(*words, options=["--tested"])
+        t.ok(result.status == 0, f"{mode}: and the walls are the same: {words[0]} is blocked", result.text())
+        result = jail.run("true", options=["--tested", "--fault", "selftest"])
+        t.ok(result.outcome == "setup" and "self" in result.detail, f"{mode}: and it stops the start where it does not hold",
+             result.text())
+
         if mode == "root":
             tool = os.path.join(jail.bin, "as-root")
             shutil.copy("/usr/bin/id", tool)
