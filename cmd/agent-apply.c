@@ -3,7 +3,7 @@
  *	agent-apply - what is done to and with a repository's objects
  *
  * SYNOPSIS
- *	agent-apply base | status | edit | try | words, started by agent(1) alone
+ *	agent-apply base | status | edit | try | words | pushed, started by agent(1) alone
  *
  *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"}
  *		-> FD_OUT base.json (gitops/base.h)
@@ -20,10 +20,11 @@
  *		"tests"}}
  *		A refused edit or path, and a change of nothing, end with 1 and the reason.
  *	words	FD_JOB as pipeline/forge/words.h has it -> FD_OUT pull.json
+ *	pushed	FD_JOB and FD_OUT as gitops/pushed.h has them
  *
  * SECURITY
- *	Hostile inputs: the repository's objects, refs and index; changes.json, which a model
- *	wrote. Reach: reads the repository, writes the run's own object directory and the
+ *	Hostile inputs: the repository's objects, refs and index; pushed objects, still in
+ *	git's quarantine; changes.json, which a model wrote. Reach: reads the repository, writes the run's own object directory and the
  *	artefacts. No network, no secret, runs nothing. A compromise yields a tree of the
  *	attacker's choice for one run, which the jail then tests and agent-publish derives again
  *	from tree.json, and what the repository holds.
@@ -39,6 +40,7 @@
 #include "gitops/edit_text.h"
 #include "gitops/message.h"
 #include "gitops/policy.h"
+#include "gitops/pushed.h"
 #include "gitops/repo.h"
 #include "gitops/status.h"
 #include "gitops/tree.h"
@@ -340,6 +342,15 @@ static int run_words(struct stage *stage, struct error *err)
 	return pull ? write_json(FD_OUT, pull, "pull.json", err) : err->kind;
 }
 
+/* ---- pushed ---- */
+
+static int run_pushed(struct stage *stage, struct error *err)
+{
+	AUTO_JSON struct json *facts = pushed_read(stage->job, err);
+
+	return facts ? write_json(FD_OUT, facts, "what was pushed", err) : err->kind;
+}
+
 /* ---- main ---- */
 
 static int run(struct stage *stage, struct error *err)
@@ -355,6 +366,8 @@ static int run(struct stage *stage, struct error *err)
 		return run_words(stage, err);
 	case STAGE_TRY:
 		return run_try(stage, err);
+	case STAGE_PUSHED:
+		return run_pushed(stage, err);
 	case STAGE_DIAL:
 	case STAGE_FETCH:
 	case STAGE_LAYER:

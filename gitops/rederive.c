@@ -66,6 +66,17 @@ static int find_difference(struct gitops_repo *repo, const char *base_tree, cons
 	return rc < 0 ? gitops_error(err, ERROR_FAILED, "trees %s and %s", base_tree, tree) : 0;
 }
 
+int rederive_view(struct view *view, const char *tree, struct error *err)
+{
+	git_diff *diff = NULL;
+	int rc = find_difference(view_repo(view), view_tree(view), tree, &diff, err);
+
+	if (rc == 0)
+		rc = apply_all(view, diff, err);
+	git_diff_free(diff);
+	return rc;
+}
+
 int rederive_patch(struct gitops_repo *repo, const char *base_tree, const char *tree,
 		   struct strbuf *patch, struct error *err)
 {
@@ -73,13 +84,9 @@ int rederive_patch(struct gitops_repo *repo, const char *base_tree, const char *
 	AUTO_VIEW struct view *view = view_new(repo, base_tree, &limits, err);
 	AUTO_FREE struct view_change *changes = NULL;
 	struct diff_stat stat;
-	git_diff *diff = NULL;
 	size_t count = 0;
-	int rc = view ? find_difference(repo, base_tree, tree, &diff, err) : err->kind;
+	int rc = view ? rederive_view(view, tree, err) : err->kind;
 
-	if (rc == 0)
-		rc = apply_all(view, diff, err);
-	git_diff_free(diff);
 	if (rc == 0)
 		rc = view_changes(view, &changes, &count, err);
 	return rc < 0 ? rc : diff_format(view, changes, count, patch, &stat, err);

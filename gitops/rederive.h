@@ -11,6 +11,10 @@
 struct error;
 struct strbuf;
 
+/* Makes the view, which is of the base tree, one of tree. The same results. */
+struct view;
+int rederive_view(struct view *view, const char *tree, struct error *err);
+
 /* Appended to patch. 0; ERROR_NO when a path or kind of file is one that no change of ours may
  * have; ERROR_FAILED when objects are missing. */
 int rederive_patch(struct gitops_repo *repo, const char *base_tree, const char *tree,

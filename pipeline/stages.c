@@ -27,6 +27,7 @@ static const int fds_egress[] = {FD_CONTROL, FD_JOB, FD_EGRESS, -1};
 static const int fds_model[] = {FD_CONTROL, FD_JOB,	FD_OUT,	 FD_SECRET, FD_NET,
 				FD_ISSUE,   FD_CHANGES, FD_TALK, FD_REPLAY, -1};
 static const int fds_forge_issue[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_SECRET, FD_NET, -1};
+static const int fds_pushed[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_words[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_forge_pull[] = {FD_CONTROL, FD_JOB,  FD_OUT, FD_SECRET,
 				     FD_NET,	 FD_TEXT, -1};
@@ -369,6 +370,22 @@ static const struct stage_row rows[STAGE_COUNT] = {
 			  .data_bytes_mib = 1024,
 			  .file_bytes_mib = 16,
 			  .nofile = 64},
+    [STAGE_PUSHED] = {.name = "agent-apply pushed",
+		      .program = "agent-apply",
+		      .mode = "pushed",
+		      .does =
+			  "`agent hook`: reads a pushed tip: its issue, what an agent changed",
+		      .net = NET_NONE,
+		      .filter = FILTER_QUIET,
+		      .reads_any_owner = true,
+		      .fds = fds_pushed,
+		      .paths = paths_repo,
+		      .env = env_plain,
+		      .children = no_children,
+		      .wall_s = 120,
+		      .data_bytes_mib = 2048,
+		      .file_bytes_mib = 64,
+		      .nofile = 256},
 };
 
 const struct stage_row *stage_row(enum stage_id id)
@@ -484,9 +501,8 @@ void stage_print_table(struct strbuf *out)
 	strbuf_adds(
 	    out,
 	    "| `agent` | command line, supervisor, budget ledger | none | passes on, does not "
-	    "look | the rows below; `git receive-pack` for a local remote; `busctl`, once, for "
-	    "a "
-	    "control group |\n");
+	    "look | the rows below; `git receive-pack` for a local remote; the hook that "
+	    "`agent hook` found in a repository; `busctl`, once, for a control group |\n");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		print_row(out, &rows[i]);
 }

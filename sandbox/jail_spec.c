@@ -189,7 +189,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 16
+#define FIELD_COUNT 17
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -208,6 +208,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"egress", NULL, &spec->egress, true},
 	    {"work_rw", NULL, &spec->work_rw, true},
 	    {"copy_layers", NULL, &spec->copy_layers, true},
+	    {"separate_uid", NULL, &spec->separate_uid, true},
 	    {"audit", NULL, &spec->audit, true},
 	    {"observe", NULL, &spec->observe, true},
 	    {"tested", NULL, &spec->tested, true},

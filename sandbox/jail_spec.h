@@ -85,6 +85,7 @@ struct jail_spec {
 	bool
 	    tested; /* the whole self-test held for such a jail since the machine was booted: only its
 			     vital probes (pipeline/jailtested.h) */
+	bool separate_uid; /* refuse to start where the payload would have its starter's uid */
 	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */
 };
 

@@ -81,6 +81,7 @@ int cmd_doctor(struct options *options, struct error *err);
 int cmd_verify(struct options *options, struct error *err);
 int cmd_replay(struct options *options, struct error *err);
 int cmd_edit(struct options *options, struct error *err);
+int cmd_hook(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
@@ -114,7 +115,8 @@ struct run {
 	char *remote_url;	   /* owned: where to publish, or NULL */
 	int key_fd;		   /* owned: the model key's source, or -1 */
 	bool model_checked;	   /* run_check_model was called */
-	long long reservation;	   /* of the model call under way */
+	bool separate_uid; /* nobody watches it: its tests must not have the uid of a stage */
+	long long reservation; /* of the model call under way */
 	struct json
 	    *remote; /* owned: the remote, taken apart, as agent-publish's job wants it */
 };

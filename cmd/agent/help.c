@@ -8,6 +8,7 @@
 #include "gitops/policy_defaults.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/strbuf.h"
+#include "pipeline/hookrules.h"
 #include "pipeline/stages.h"
 
 static const char exit_statuses[] =
@@ -60,12 +61,14 @@ int cmd_help(struct options *options, struct error *err)
 		stage_print_table(&out);
 	else if (strcmp(topic, "exit") == 0)
 		strbuf_adds(&out, exit_statuses);
+	else if (strcmp(topic, "hooks") == 0)
+		hook_rules_print_table(&out);
 	else if (strcmp(topic, "protect") == 0)
 		print_protected(&out);
 	else {
 		error_set(err, ERROR_USAGE, "no help on %s", topic);
-		return error_next(err,
-				  "topics: config, stages, protect, exit, and each command");
+		return error_next(
+		    err, "topics: config, stages, hooks, protect, exit, and each command");
 	}
 	fputs(out.data, stdout);
 	return 0;

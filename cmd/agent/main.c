@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|hook|gc|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -137,6 +137,9 @@ static const struct option_spec replay_options[] = {
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
     {NULL}};
 
+static const struct option_spec hook_options[] = {
+    {"-c", "KEY=VALUE", NULL, "operator configuration, for tests of the gate"}, {NULL}};
+
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
     {"--verify", NULL, NULL, "read the base layers, remove those that are damaged"},
@@ -165,9 +168,11 @@ static const struct command commands[] = {
      replay_options, cmd_replay, false},
     {"edit", "[options] FILE|-", "apply the edits in a model's answer, as a run would",
      edit_options, cmd_edit, false},
+    {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
+     hook_options, cmd_hook, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
-    {"help", "[TOPIC]", "topics: config, stages, exit, and each command", no_options, cmd_help,
-     false},
+    {"help", "[TOPIC]", "topics: config, stages, hooks, exit, and each command", no_options,
+     cmd_help, false},
 };
 
 const struct command *command_at(size_t index)

@@ -82,6 +82,7 @@ static int open_files(struct run *run, int round, const char *scratch, struct te
 	result =
 	    jailplan_test(run->config, run->dir.state, scratch, run->recipe, NULL, &spec, err);
 	spec.audit = true;
+	spec.separate_uid = run->separate_uid;
 	if (result == 0) {
 		jailtested_look(run->dir.state, &spec, &files->tested);
 		files->spec = jailplan_memfd(&spec, err);

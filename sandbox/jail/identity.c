@@ -63,6 +63,11 @@ int identity_choose(struct jail_run *run)
 			run->gid = (gid_t)gid;
 		}
 	}
+	if (run->spec.separate_uid && !run->separate) {
+		errno = 0;
+		return step_fail(run, "the command would have the uid of its starter, %u",
+				 (unsigned)run->uid);
+	}
 	step_done(run);
 	return 0;
 }

@@ -248,6 +248,11 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		       "lsm=landlock,… "
 		       "(see /sys/kernel/security/lsm)";
 		break;
+	case STEP_identity:
+		text = "start it as root, with a range of uids: then the command gets one that "
+		       "nothing "
+		       "else has";
+		break;
 	case STEP_observe:
 		text = observe_remedy(failure->err);
 		break;

@@ -21,11 +21,12 @@ same()
 }
 same "README's stage table is the code's (agent help stages)" "$(between stages)" "$("$agent" help stages)"
 same "README's table of keys is the code's (agent help config)" "$(between config)" "$("$agent" help config)"
+same "README's table of hook variables is the code's (agent help hooks)" "$(between hooks)" "$("$agent" help hooks)"
 same "README's exit statuses are the code's (agent help exit)" "$(between exit)" "$("$agent" help exit)"
 
 # ---- options: help against manual page, both ways ----
 page=cmd/agent/agent.1
-for command in run resume publish show jail edit gc; do
+for command in run resume publish show jail edit hook gc; do
 	"$agent" "$command" --help >"$TMP/help" 2>&1 || true
 	grep -oE '(^|[[:space:],|[])--?[A-Za-z][a-z-]*' "$TMP/help" | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u >"$TMP/helped"
 	# the subcommand's section: from its ".Ss" or ".It Cm" to the next
@@ -50,6 +51,10 @@ done
 "$agent" help config | sed -n 's/^| `\([a-z]*\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/keys"
 sed -n '/^\.Sh CONFIGURATION/,/^\.Sh [^C]/s/^\.It Cm \([a-z]*\.[A-Za-z]*\).*/\1/p' "$page" | sort >"$TMP/described"
 same "agent(1) describes each configuration key" "$(cat "$TMP/described")" "$(cat "$TMP/keys")"
+
+"$agent" help hooks | sed -n 's/^| `\(agent\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/variables"
+sed -n '/^\.Sh HOOKS/,/^\.Sh [^H]/s/^\.It Cm \(agent\.[A-Za-z]*\).*/\1/p' "$page" | sort >"$TMP/explained"
+same "agent(1) describes each variable of the hooks" "$(cat "$TMP/explained")" "$(cat "$TMP/variables")"
 
 # ---- exit statuses: header, README, manual page ----
 header=$(sed -n 's/.*EXIT_[A-Z]* = \([0-9]*\),.*/\1/p' pipeline/exitcode.h | sort -n | paste -sd' ')

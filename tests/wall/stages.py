@@ -36,6 +36,7 @@ ROWS = {
     "agent-forge issue": "quiet",
     "agent-apply words": "quiet",
     "agent-forge pull": "quiet",
+    "agent-apply pushed": "quiet",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
 PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull"}  # no repository, nothing of a user's
@@ -401,7 +402,7 @@ def read_row_numbers():
              "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
              "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
              "VERIFY": "agent-verify", "FORGE_ISSUE": "agent-forge issue", "WORDS": "agent-apply words",
-             "FORGE_PULL": "agent-forge pull"}
+             "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
     order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].replace("_", "").isalpha()]
