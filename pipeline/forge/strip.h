@@ -1,9 +1,10 @@
 /*
  * What a page does not show but a model would read: taken out of an issue's Markdown before
  * anybody acts on it. HTML comments, attributes of HTML tags, content that browsers never show,
- * alternative texts and titles of images and links, link reference definitions, and characters
- * without a shape or that change the direction of others. Fenced code is shown as it is, so only
- * its characters are looked at. Pure; linear.
+ * alternative texts and titles of images and links, link reference definitions, footnotes that nothing
+ * refers to, what stands behind the language of a fence, names of tags that no page has, and characters
+ * without a shape or that change the direction of others. Fenced code and code spans are shown as
+ * they are, so only their characters are looked at. Pure; linear.
  *
  * Sources: CommonMark 0.31 (HTML blocks 4.6, fences 4.5, definitions 4.7, images 6.4); Unicode UAX
  * #9, UTS #51.

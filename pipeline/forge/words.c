@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/json.h"
@@ -23,7 +24,19 @@ void words_escape(const char *text, size_t len, struct strbuf *out)
 
 		if (at_start && (c == ' ' || c == '\t'))
 			continue;
+		/* "/merge" on a line of its own is an order to GitLab; "===" makes a heading of
+		 * the line above */
+		if (at_start && (c == '/' || c == '=' || c == '-' || c == '+')) {
+			strbuf_addf(out, "&#%d;", c);
+			at_start = false;
+			continue;
+		}
 		at_start = c == '\n';
+		/* "www.…" becomes a link without any scheme */
+		if (c == '.' && i >= 3 && strncasecmp(text + i - 3, "www", 3) == 0) {
+			strbuf_adds(out, "&#46;");
+			continue;
+		}
 		if (c == '\r')
 			continue;
 		if ((unsigned char)c < 0x20 && c != '\n')

@@ -161,6 +161,13 @@ static void words_stay_text(void **state)
 		assert_null(strchr(out.data, *p));
 	assert_null(strstr(out.data, "\n "));
 	assert_null(strstr(out.data, " #1"));
+	strbuf_reset(&out);
+	/* orders to GitLab, headings, links without a scheme */
+	words_escape("/close\n  /merge\n\t/label\na\n===\nb\n---\nWWW.evil.example a/b", 57,
+		     &out);
+	assert_string_equal(out.data,
+			    "&#47;close\n&#47;merge\n&#47;label\na\n&#61;==\nb\n&#45;--\n"
+			    "WWW&#46;evil.example a/b");
 }
 
 /* The marker is in the page's source, so anybody can write it: what counts is where the branch is. */
