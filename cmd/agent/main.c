@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|hook|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|gc|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -171,7 +171,7 @@ static const struct command commands[] = {
     {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
      hook_options, cmd_hook, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
-    {"help", "[TOPIC]", "topics: config, stages, hooks, exit, and each command", no_options,
+    {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command", no_options,
      cmd_help, false},
 };
 
