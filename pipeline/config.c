@@ -341,6 +341,11 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 
 	if (!key) {
 		error_set(err, ERROR_USAGE, "%s: unknown key %s", origin, name);
+		for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+			if (text_is_slip(name, keys[i].name))
+				return error_next(
+				    err, "did you mean %s? agent help config lists the keys",
+				    keys[i].name);
 		return error_next(err, "agent help config lists the keys");
 	}
 	if (scope == CONFIG_REPOSITORY && !key->repository) {
@@ -422,13 +427,20 @@ int config_add_file(struct config *config, enum config_scope scope, const char *
 
 int config_add_pair(struct config *config, const char *pair, struct error *err)
 {
+	return config_add_option(config, "-c", pair, err);
+}
+
+int config_add_option(struct config *config, const char *option, const char *pair,
+		      struct error *err)
+{
 	const char *equals = strchr(pair, '=');
 	char *name AUTO_FREE = NULL;
 
 	if (!equals)
-		return error_set(err, ERROR_USAGE, "-c %s: not of the form KEY=VALUE", pair);
+		return error_set(err, ERROR_USAGE, "%s %s: not of the form KEY=VALUE", option,
+				 pair);
 	name = mem_strndup(pair, (size_t)(equals - pair));
-	return add_entry(config, CONFIG_COMMAND, "-c", name, equals + 1, err);
+	return add_entry(config, CONFIG_COMMAND, option, name, equals + 1, err);
 }
 
 char *config_user_file(void)

@@ -68,6 +68,10 @@ int config_add_file(struct config *config, enum config_scope scope, const char *
 /* Adds KEY=VALUE of the command line. */
 int config_add_pair(struct config *config, const char *pair, struct error *err);
 
+/* The same of an option that stands for a key (--rounds), which messages then name. */
+int config_add_option(struct config *config, const char *option, const char *pair,
+		      struct error *err);
+
 #define CONFIG_SYSTEM_FILE "/etc/agent/config"
 /* The user's own file; NULL when there is no place for one. Owned by the caller. */
 char *config_user_file(void);

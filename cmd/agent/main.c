@@ -171,8 +171,8 @@ static const struct command commands[] = {
     {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
      hook_options, cmd_hook, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
-    {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command", no_options,
-     cmd_help, false},
+    {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command",
+     no_options, cmd_help, false},
 };
 
 const struct command *command_at(size_t index)
@@ -211,6 +211,11 @@ static int dispatch(int argc, char **argv, struct error *err)
 	command = command_find(argv[1]);
 	if (!command) {
 		error_set(err, ERROR_USAGE, "unknown command %s", argv[1]);
+		for (size_t i = 0; command_at(i); i++)
+			if (text_is_slip(argv[1], command_at(i)->name))
+				return error_next(
+				    err, "did you mean agent %s? agent help lists the commands",
+				    command_at(i)->name);
 		return error_next(err, "agent help lists the commands");
 	}
 	result = options_parse(command, argc - 2, argv + 2, &options, err);

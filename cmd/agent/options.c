@@ -1,6 +1,7 @@
 /* The command line: one table a command (main.c), one loop here. */
 #include "agent.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
 
 /* Options that are no configuration key: where their value goes. */
 static const char **text_field(struct options *options, const char *name)
@@ -72,8 +75,9 @@ static char *absolute_replay(const char *value)
 	return mem_printf("replay:%s/%s", cwd, file);
 }
 
-static int set_pair(struct options *options, const char *key, const char *value,
-		    struct error *err)
+/* key is NULL for -c, whose value has it. */
+static int set_pair(struct options *options, const char *option, const char *key,
+		    const char *value, struct error *err)
 {
 	char *whole AUTO_FREE = NULL;
 
@@ -85,7 +89,7 @@ static int set_pair(struct options *options, const char *key, const char *value,
 		whole = key ? mem_printf("%s=%s", key, value) : mem_strdup(value);
 	}
 	js_push_str(options->pairs, whole);
-	return config_add_pair(options->config, whole, err);
+	return config_add_option(options->config, option, whole, err);
 }
 
 static int take_option(struct options *options, const struct option_spec *spec,
@@ -98,15 +102,25 @@ static int take_option(struct options *options, const struct option_spec *spec,
 		*flag = true;
 		return 0;
 	}
-	if (spec->config || strcmp(spec->name, "-c") == 0) {
-		if (set_pair(options, spec->config, value, err))
-			return spec->config ? error_wrap(err, "%s", spec->name) : err->kind;
-		return 0;
-	}
+	if (spec->config || strcmp(spec->name, "-c") == 0)
+		return set_pair(options, spec->name, spec->config, value, err);
 	if (!text)
 		abort(); /* an option in the table of main.c that has no field here */
 	*text = value;
 	return 0;
+}
+
+static int no_option(const struct command *command, const char *word, struct error *err)
+{
+	char *name AUTO_FREE = mem_strndup(word, strcspn(word, "="));
+
+	error_set(err, ERROR_USAGE, "agent %s has no option %s", command->name, word);
+	for (const struct option_spec *spec = command->options; spec->name; spec++)
+		if (strlen(spec->name) > 2 && text_is_slip(name, spec->name))
+			return error_next(err,
+					  "did you mean %s? agent %s --help lists its options",
+					  spec->name, command->name);
+	return error_next(err, "agent %s --help lists its options", command->name);
 }
 
 static int parse_words(struct options *options, int argc, char **argv, struct error *err)
@@ -138,10 +152,7 @@ static int parse_words(struct options *options, int argc, char **argv, struct er
 		spec =
 		    find_option(command, word, joined ? (size_t)(equals - word) : strlen(word));
 		if (!spec || (joined && !spec->value)) {
-			error_set(err, ERROR_USAGE, "agent %s has no option %s", command->name,
-				  word);
-			return error_next(err, "agent %s --help lists its options",
-					  command->name);
+			return no_option(command, word, err);
 		}
 		if (spec->value && !joined && i + 1 >= argc)
 			return error_set(err, ERROR_USAGE, "%s needs %s behind it", word,
@@ -164,8 +175,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (parse_words(options, argc, argv, err) || options->help)
 		return err->kind;
 	if (options->directory && chdir(options->directory) < 0)
-		return error_set(err, ERROR_USAGE, "-C %s: no such directory",
-				 options->directory);
+		return error_errno(err, ERROR_USAGE, errno, "-C %s", options->directory);
 	if (config_add_operator(options->config, err) && command->judges_config) {
 		options->config_error = *err;
 		memset(err, 0, sizeof(*err));
@@ -181,16 +191,26 @@ void options_release(struct options *options)
 	memset(options, 0, sizeof(*options));
 }
 
+#define HELP_WIDTH 80
+#define HELP_COLUMN 27
+
 void options_print_help(const struct command *command)
 {
-	printf("usage: agent %s %s\n\n%s\n", command->name, command->usage, command->help);
+	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&out, STRBUF_MAX);
+	strbuf_addf(&out, "usage: agent %s %s\n\n%s\n", command->name, command->usage,
+		    command->help);
 	if (command->options->name)
-		printf("\noptions:\n");
+		strbuf_adds(&out, "\noptions:\n");
 	for (const struct option_spec *spec = command->options; spec->name; spec++) {
 		char left[64];
 
 		snprintf(left, sizeof(left), "%s%s%s", spec->name, spec->value ? " " : "",
 			 spec->value ? spec->value : "");
-		printf("  %-24s %s\n", left, spec->help);
+		strbuf_addf(&out, "  %-24s ", left);
+		strbuf_add_wrapped(&out, spec->help, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
+		strbuf_addc(&out, '\n');
 	}
+	fputs(out.data, stdout);
 }

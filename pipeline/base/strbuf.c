@@ -72,6 +72,36 @@ int strbuf_addf(struct strbuf *buf, const char *format, ...)
 	return result;
 }
 
+/* Bytes that continue a character of UTF-8 take no column. */
+static size_t columns(const char *text, size_t len)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < len; i++)
+		count += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return count;
+}
+
+int strbuf_add_wrapped(struct strbuf *buf, const char *text, size_t column, size_t indent,
+		       size_t width)
+{
+	for (bool first = true; *text; first = false) {
+		size_t len = strcspn(text, " "), wide = columns(text, len);
+
+		if (!first && width && column + 1 + wide > width) {
+			strbuf_addf(buf, "\n%*s", (int)indent, "");
+			column = indent;
+		} else if (!first) {
+			strbuf_addc(buf, ' ');
+			column++;
+		}
+		strbuf_add(buf, text, len);
+		column += wide;
+		text += len + (text[len] == ' ');
+	}
+	return buf->full ? -1 : 0;
+}
+
 void strbuf_reset(struct strbuf *buf)
 {
 	buf->len = 0;

@@ -34,6 +34,10 @@ int strbuf_adds(struct strbuf *buf, const char *text);
 int strbuf_addc(struct strbuf *buf, char c);
 int strbuf_addf(struct strbuf *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Words of text, from a column on: where the next one would go past the width (in characters), a new
+ * line begins, indented. Width 0: all in one line. */
+int strbuf_add_wrapped(struct strbuf *buf, const char *text, size_t column, size_t indent,
+		       size_t width);
 void strbuf_reset(struct strbuf *buf);	/* len = 0, memory kept */
 char *strbuf_steal(struct strbuf *buf); /* the caller frees; buf is empty and released after */
 

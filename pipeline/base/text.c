@@ -325,3 +325,42 @@ char **text_split_words(const char *text)
 	}
 	return words;
 }
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t text_distance(const char *a, const char *b)
+{
+	size_t rows[3][TEXT_WORD_MAX + 1], la = strlen(a), lb = strlen(b);
+	size_t *before = rows[0], *last = rows[1], *now = rows[2];
+
+	if (la > TEXT_WORD_MAX || lb > TEXT_WORD_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= lb; j++)
+		before[j] = last[j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		size_t *oldest = before;
+		int x = tolower((unsigned char)a[i - 1]);
+
+		now[0] = i;
+		for (size_t j = 1; j <= lb; j++) {
+			int y = tolower((unsigned char)b[j - 1]);
+
+			now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + (x != y));
+			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+			    y == tolower((unsigned char)a[i - 2]))
+				now[j] = least(now[j], before[j - 2] + 1);
+		}
+		before = last;
+		last = now;
+		now = oldest;
+	}
+	return last[lb];
+}
+
+bool text_is_slip(const char *typed, const char *meant)
+{
+	return text_distance(typed, meant) <= (strlen(meant) > 5 ? 2 : 1);
+}

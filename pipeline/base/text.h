@@ -62,4 +62,14 @@ int text_parse_size(const char *text, long long max, long long *value);
 char **text_split_words(const char *text);
 void text_free_words(char **words);
 
+/* How many letters must be changed, put in, left out or swapped with their neighbour to make one
+ * word of the other (optimal string alignment), case not counting; words of more than
+ * TEXT_WORD_MAX bytes are as far apart as can be (SIZE_MAX). */
+#define TEXT_WORD_MAX 63
+size_t text_distance(const char *a, const char *b);
+
+/* Whether a word is probably a slip of the pen for another: a distance of 1, or of 2 in words of
+ * more than five letters. */
+bool text_is_slip(const char *typed, const char *meant);
+
 #endif

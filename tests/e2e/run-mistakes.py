@@ -48,6 +48,20 @@ with Tap() as t, Place() as place:
             if planted.encode() in open(os.path.join(top, name), "rb").read()]
     t.equal(kept, [], "nor kept in any file")
 
+
+    # ---- slips of the pen ----
+    for args, words in ((["rum"], "did you mean agent run?"), (["run", "--dryrun", "-m", "x"], "did you mean --dry-run?"),
+                        (["run", "-m", "x", "-c", "test.comand=x"], "did you mean test.command?"),
+                        (["run", "-m", "x", "--rounds", "0"], "agent: --rounds: run.rounds = 0:"),
+                        (["run", "-m", "x", "-C", fifo], "fifo: Not a directory")):
+        result = place.agent(*args, cwd=repo)
+        t.ok(result.status == 2 and words in result.err, f"agent {args[0]} {args[-1]}: {words}", result.text)
+    for line in place.agent("help").out.split("commands:")[1].splitlines():
+        command = line[2:].split(" ", 1)[0]
+        if line.startswith("  ") and command:
+            wide = [one for one in place.agent(command, "--help").out.splitlines() if len(one) > 80]
+            t.equal(wide, [], f"agent {command} --help has 80 columns")
+
     # ---- taken ----
     for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false"):
         result = place.agent("run", *common, "--dry-run", "--test", command, cwd=repo)

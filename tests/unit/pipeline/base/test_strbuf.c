@@ -102,6 +102,28 @@ static void strbuf_release_twice_is_fine(void **state)
 	strbuf_release(&buf);
 }
 
+static void strbuf_add_wrapped_breaks_between_words(void **state)
+{
+	struct strbuf buf AUTO_STRBUF = STRBUF_NONE;
+
+	(void)state;
+	strbuf_init(&buf, 100);
+	strbuf_add_wrapped(&buf, "aa bb cc", 0, 2, 5);
+	assert_string_equal(buf.data, "aa bb\n  cc");
+	strbuf_reset(&buf);
+	strbuf_add_wrapped(&buf, "\xc3\xa4\xc3\xa4 bb", 0, 0, 5); /* two letters */
+	assert_string_equal(buf.data, "\xc3\xa4\xc3\xa4 bb");
+	strbuf_reset(&buf);
+	strbuf_add_wrapped(&buf, "longer than that", 3, 1, 4);
+	assert_string_equal(buf.data, "longer\n than\n that");
+	strbuf_reset(&buf);
+	strbuf_add_wrapped(&buf, "all in one line ", 70, 1, 0);
+	assert_string_equal(buf.data, "all in one line");
+	strbuf_reset(&buf);
+	strbuf_add_wrapped(&buf, "", 1, 1, 1);
+	assert_string_equal(buf.data, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +131,7 @@ int main(void)
 	    cmocka_unit_test(strbuf_add_grows_and_ends_with_nul),
 	    cmocka_unit_test(strbuf_add_past_maximum_keeps_what_fits),
 	    cmocka_unit_test(strbuf_add_to_the_brim_is_not_full),
+	    cmocka_unit_test(strbuf_add_wrapped_breaks_between_words),
 	    cmocka_unit_test(strbuf_reset_clears_content_and_full),
 	    cmocka_unit_test(strbuf_steal_gives_the_bytes_away),
 	    cmocka_unit_test(strbuf_release_twice_is_fine),

@@ -291,6 +291,31 @@ static void words_open_quote_or_nothing_is_refused(void **state)
 	text_free_words(NULL);
 }
 
+static void distance_counts_slips(void **state)
+{
+	char longest[TEXT_WORD_MAX + 2] = "";
+
+	(void)state;
+	assert_int_equal(text_distance("", ""), 0);
+	assert_int_equal(text_distance("", "abc"), 3);
+	assert_int_equal(text_distance("test.comand", "test.command"), 1);
+	assert_int_equal(text_distance("shwo", "SHOW"), 1);
+	assert_int_equal(text_distance("kitten", "sitting"), 3);
+	memset(longest, 'x', TEXT_WORD_MAX);
+	assert_int_equal(text_distance(longest, ""), TEXT_WORD_MAX);
+	longest[TEXT_WORD_MAX] = 'x';
+	assert_true(text_distance(longest, longest) == SIZE_MAX);
+}
+
+static void slip_short_words_are_less_alike(void **state)
+{
+	(void)state;
+	assert_true(text_is_slip("rum", "run"));
+	assert_false(text_is_slip("ls", "gc"));
+	assert_true(text_is_slip("--dryrum", "--dry-run"));
+	assert_false(text_is_slip("--draft", "--dry-run"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +337,8 @@ int main(void)
 	    cmocka_unit_test(size_malformed_is_refused),
 	    cmocka_unit_test(words_quotes_and_blanks),
 	    cmocka_unit_test(words_open_quote_or_nothing_is_refused),
+	    cmocka_unit_test(distance_counts_slips),
+	    cmocka_unit_test(slip_short_words_are_less_alike),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
