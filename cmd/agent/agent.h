@@ -147,6 +147,9 @@ const char *run_base(const struct run *run, const char *key);
 const char *run_ref(const struct run *run);
 const char *run_branch(const struct run *run);
 
+/* Another branch for a run that is not pushed yet; kept in its request. 0, or ERROR_USAGE. */
+int run_rename(struct run *run, const char *branch, struct error *err);
+
 /* ---- steps (steps.c, step_*.c): each is done when its artefact is there
  * ------------------------------- */
 

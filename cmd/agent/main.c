@@ -55,6 +55,7 @@ static const struct option_spec run_options[] = {
     {NULL}};
 
 static const struct option_spec publish_options[] = {
+    {"--branch", "NAME", NULL, "push to this branch, instead of the one the run was made for"},
     {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
     {"--limits", "MODE", "jail.limits",
      "degraded-ok: go on where no memory and process caps can be had"},

@@ -157,6 +157,23 @@ static char *branch_ref(const char *branch, struct error *err)
 	return NULL;
 }
 
+int run_rename(struct run *run, const char *branch, struct error *err)
+{
+	char *ref AUTO_FREE = branch_ref(branch, err);
+
+	if (!ref)
+		return err->kind;
+	if (rundir_has(&run->dir, "publish/receipt.json") && strcmp(ref, run_ref(run)) != 0) {
+		error_set(err, ERROR_USAGE, "run %s is pushed already, to %s", run->dir.id,
+			  run_ref(run));
+		return error_next(
+		    err, "git push REMOTE COMMIT:%s, of the commit that agent show %s names",
+		    ref, run->dir.id);
+	}
+	js_set_str(run->request, "ref", ref);
+	return rundir_write(&run->dir, "request.json", run->request, err);
+}
+
 /* ---- a new run ---- */
 
 static struct json *make_request(const struct options *options, const struct repository *repo,

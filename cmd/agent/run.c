@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
@@ -406,6 +407,27 @@ static char *newest_here(const char *state, struct error *err)
 	return found;
 }
 
+/* A dry run is one until agent publish has pushed it. */
+static bool is_dry(const struct run *run)
+{
+	return js_bool(run->request, "dry_run", false) &&
+	       !rundir_has(&run->dir, "publish/receipt.json");
+}
+
+/* The ref is made when the run begins: a key that would do nothing is told. */
+static int refuse_ref(const struct options *options, struct error *err)
+{
+	for (size_t i = 0; i < js_len(options->pairs); i++) {
+		if (strncasecmp(js_text(js_at(options->pairs, i)), "publish.ref=", 12) != 0)
+			continue;
+		error_set(err, ERROR_USAGE,
+			  "-c publish.ref: a run keeps the ref it began with");
+		return error_next(err,
+				  "agent publish --branch NAME pushes it to another branch");
+	}
+	return 0;
+}
+
 static int go_on(struct options *options, bool publish, struct error *err)
 {
 	struct run run = {.key_fd = -1,
@@ -434,7 +456,11 @@ static int go_on(struct options *options, bool publish, struct error *err)
 		error_next(err, "agent resume %s goes on with it", run.dir.id);
 	}
 	if (result == 0)
-		result = run_go(&run, !publish && js_bool(run.request, "dry_run", false), err);
+		result = refuse_ref(options, err);
+	if (result == 0 && options->branch)
+		result = run_rename(&run, options->branch, err);
+	if (result == 0)
+		result = run_go(&run, !publish && is_dry(&run), err);
 	run_release(&run);
 	return result;
 }

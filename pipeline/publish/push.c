@@ -126,7 +126,8 @@ static int explain_refusal(const struct push *push, const struct push_status *st
 		return error_next(
 		    err, "somebody else wrote it meanwhile, or a branch whose name is a part "
 			 "of this one "
-			 "is in the way: try again, or choose another name with --branch NAME");
+			 "is in the way: try again, or name another one: agent publish "
+			 "--branch NAME");
 	case PUSH_SHALLOW:
 		error_set(err, ERROR_NO, "%s takes no commits of a shallow repository: %s", url,
 			  status->summary);
@@ -135,8 +136,9 @@ static int explain_refusal(const struct push *push, const struct push_status *st
 	case PUSH_DENIED:
 		error_set(err, ERROR_NO, "%s does not allow %s: %s%s%s", url, ref,
 			  status->summary, words[0] ? ": " : "", words);
-		return error_next(err, "choose another name with --branch NAME, or ask who "
-				       "administers the remote");
+		return error_next(
+		    err, "name another branch: agent publish --branch NAME; or ask who "
+			 "administers the remote");
 	case PUSH_REJECTED:
 	case PUSH_NO_LINE:
 	case PUSH_NEW:

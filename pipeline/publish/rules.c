@@ -109,12 +109,13 @@ int rules_decide(const char *ref, const char *tip, const char *commit, const cha
 		error_set(err, ERROR_NO,
 			  "branch %s was to be moved from %s but is not there any more",
 			  short_name(ref), expect);
-		return error_next(err, "publish it as a new branch with --branch NAME");
+		return error_next(err,
+				  "publish it as a new branch: agent publish --branch NAME");
 	}
 	error_set(err, ERROR_NO,
 		  "branch %s exists and its tip %s was not made by this program for this "
 		  "issue: it is left alone",
 		  short_name(ref), tip);
-	return error_next(
-	    err, "choose another name with --branch NAME, or delete the branch on the remote");
+	return error_next(err, "name another branch: agent publish --branch NAME; or delete "
+			       "this one on the remote");
 }

@@ -62,6 +62,24 @@ with Tap() as t, Place() as place:
             wide = [one for one in place.agent(command, "--help").out.splitlines() if len(one) > 80]
             t.equal(wide, [], f"agent {command} --help has 80 columns")
 
+    result = place.agent("jail", "--", "make check", cwd=repo)
+    t.ok(result.status == 127 and "the command is words" in result.err, "a command as one text", result.text)
+    result = place.agent("edit", "--format", "diff", "-", cwd=repo, stdin="x")
+    t.ok(result.status == 2 and "apply-patch" in result.err, "an unknown format of edits: the known ones are told", result.text)
+    if os.getuid():
+        os.mkdir(place.path("closed"), 0o500)
+        result = place.agent("show", env={"AGENT_STATE_DIR": place.path("closed", "below")})
+        t.ok(result.status == 4 and "Permission denied" in result.err, "a state directory that cannot be made: why", result.text)
+
+    # ---- a dry run, published, resumed ----
+    dryrun = place.repository({"a.txt": "one\ntwo\n"}, name="dryrun", test="true")
+    dry = place.agent("run", *common, "--dry-run", cwd=dryrun)
+    pushed = place.agent("publish", "-C", dryrun, *place.limits())
+    resumed = place.agent("resume", "-C", dryrun)
+    t.ok((dry.status, pushed.status, resumed.status) == (0, 0, 0) and "dry run" not in resumed.text and
+         "was there already" in resumed.text, "what is published is no dry run any more", resumed.text)
+    t.equal(place.artefact("report.json")["outcome"], "published", "nor in the list of runs")
+
     # ---- taken ----
     for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false"):
         result = place.agent("run", *common, "--dry-run", "--test", command, cwd=repo)
@@ -86,13 +104,24 @@ with Tap() as t, Place() as place:
     second = place.agent("run", "-m", "same\n\nbut another issue", "--model", other, cwd=repo)
     t.equal((first.status, second.status), (0, 1), "another issue does not take over a branch", second.text)
     t.equal(place.branches(repo), before, "which stays as it was")
+    result = place.agent("publish", "-C", repo, *place.limits())
+    t.ok(result.status == 1 and "agent publish --branch NAME" in result.err, "nor when it is published again: told how to go on", result.text)
+    result = place.agent("publish", "-C", repo, *place.limits(), "-c", "publish.ref=refs/agent/*")
+    t.ok(result.status == 2 and "--branch NAME" in result.err, "a ref that would not count is refused", result.text)
+    result = place.agent("publish", "-C", repo, *place.limits(), "--branch", "agent/same-2")
+    t.ok(result.status == 0 and "refs/heads/agent/same-2" in place.branches(repo), "but under another name, without the model",
+         result.text)
+    result = place.agent("publish", "-C", repo, *place.limits(), "--branch", "agent/same-3")
+    t.ok(result.status == 2 and "pushed already, to refs/heads/agent/same-2" in result.err, "and only once", result.text)
+    before = place.branches(repo)
     again = place.agent("run", "-m", "same", "--model", other, cwd=repo)
     t.equal(again.status, 0, "the same issue again does", again.text)
     t.equal(len(place.branches(repo)), len(before), "on its one branch")
 
     # ---- the newest run is that of this repository ----
     apart = place.repository({"a.txt": "one\ntwo\n"}, name="apart", test="true")
-    dry = place.agent("run", *common, "--dry-run", cwd=repo)
+    dried = place.repository({"a.txt": "one\ntwo\n"}, name="dried", test="true")
+    dry = place.agent("run", *common, "--dry-run", cwd=dried)
     result = place.agent("publish", cwd=apart)
     t.ok(result.status == 2 and "no run yet" in result.err, "agent publish elsewhere does not push it", result.text)
     place.agent("run", *common, "--base", "nowhere", cwd=repo)
