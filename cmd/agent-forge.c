@@ -131,11 +131,12 @@ static int transport_failed(const struct client *client, const struct http_resul
 	error_set(err, result->end == HTTP_TOO_BIG ? ERROR_FAILED : ERROR_LATER, "%s: %s",
 		  client->forge.host,
 		  result->end == HTTP_TOO_BIG ? "the answer is too long" : result->why);
-	return result->end == HTTP_TLS
-		   ? error_next(
-			 err,
-			 "check the server's certificate, or name its authority with http.ca")
-		   : err->kind;
+	if (result->end == HTTP_TLS)
+		return error_next(
+		    err, "check the server's certificate, or name its authority with http.ca");
+	if (result->end == HTTP_TOO_BIG)
+		return err->kind;
+	return error_next(err, "check the network and forge.api, and try again");
 }
 
 /* One call. 0 and *answer (new; may be NULL for an empty body) and *more. Takes the request. */

@@ -164,7 +164,9 @@ static int unborn(struct error *err, const char *branch)
 {
 	error_set(err, ERROR_USAGE, "the repository has no commit yet (%s does not exist)",
 		  branch);
-	return error_next(err, "commit something first: the change is made on top of a commit");
+	return error_next(
+	    err, "commit something first, or name another branch with --base: the change is "
+		 "made on top of a commit");
 }
 
 static int resolve_in(int dir, int common, const char *rev, struct ref_value *value,
@@ -193,7 +195,9 @@ static int resolve_in(int dir, int common, const char *rev, struct ref_value *va
 			return rc;
 	}
 	error_set(err, ERROR_USAGE, "there is no branch, tag or ref '%.200s'", rev);
-	return error_next(err, "name a branch, a tag, a full ref or the 40 digits of a commit");
+	return error_next(err,
+			  "name a branch, a tag, a full ref or the 40 digits of a commit, as "
+			  "git rev-parse prints them");
 }
 
 int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_value *value,

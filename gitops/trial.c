@@ -197,8 +197,11 @@ int trial_run(const struct json *job, const char *text, unsigned long len, struc
 
 	if (rc < 0)
 		return rc;
-	if (!edit_format_find(name, &format))
-		return error_set(err, ERROR_USAGE, "unknown format '%.40s'", name);
+	if (!edit_format_find(name, &format)) {
+		error_set(err, ERROR_USAGE, "unknown format '%.40s'", name);
+		return error_next(err,
+				  "auto, udiff, search-replace, apply-patch, whole or tool");
+	}
 	if (edit_text_parse(text, len, &format, &trial.list, &fault) < 0) {
 		js_set_str(trial.out, "format", edit_format_name(format));
 		js_set_str(trial.out, "outcome", edit_code_text(fault.code));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -94,6 +95,8 @@ static const char *file_system_text(long magic)
 	return "another file system";
 }
 
+#define STATE_LEAST (64ULL << 20) /* a run of a small repository has room in it */
+
 static bool check_state(struct json *rows, const char *state, const struct error *err)
 {
 	char *tmp AUTO_FREE = state ? mem_printf("%s/.doctor-%d", state, (int)getpid()) : NULL;
@@ -117,7 +120,11 @@ static bool check_state(struct json *rows, const char *state, const struct error
 	snprintf(text, sizeof(text), "%s: %s, %llu MiB free", shown,
 		 file_system_text((long)fs.f_type),
 		 (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_bsize >> 20);
-	doctor_row(rows, "state", "directory", "yes", text, "");
+	if ((unsigned long long)fs.f_bavail * (unsigned long long)fs.f_bsize < STATE_LEAST)
+		doctor_row(rows, "state", "directory", "part", text,
+			   "make room (agent gc), or name another place in AGENT_STATE_DIR");
+	else
+		doctor_row(rows, "state", "directory", "yes", text, "");
 	return true;
 }
 
@@ -151,19 +158,35 @@ static const char *mark_of(const char *state)
 						 : state;
 }
 
+#define ROW_COLUMN 10
+
 /* Without control characters, whatever a tool or a file name said. */
-static void add_escaped(struct strbuf *out, const char *text)
+static void add_escaped(struct strbuf *out, const char *name, const char *between,
+			const char *text, size_t width)
 {
-	size_t size = 8 * strlen(text) + 8;
+	char *whole AUTO_FREE = mem_printf("%s%s%s", name, between, text);
+	size_t size = 8 * strlen(whole) + 8;
 	char *shown AUTO_FREE = mem_calloc(size, 1);
 
-	text_escape(shown, size, text, strlen(text));
-	strbuf_adds(out, shown);
+	text_escape(shown, size, whole, strlen(whole));
+	strbuf_add_wrapped(out, shown, ROW_COLUMN, ROW_COLUMN, width);
+}
+
+/* Of the terminal; 0 where there is none: lines are kept whole for grep(1). */
+static size_t terminal_width(void)
+{
+	struct winsize size = {0};
+
+	if (isatty(STDOUT_FILENO) != 1)
+		return 0;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col
+										 : 80;
 }
 
 static void print_rows(const struct json *rows, struct strbuf *out)
 {
 	const char *group = "";
+	size_t width = terminal_width();
 
 	for (size_t i = 0; i < js_len(rows); i++) {
 		const struct json *row = js_at(rows, i);
@@ -173,12 +196,11 @@ static void print_rows(const struct json *rows, struct strbuf *out)
 			strbuf_addf(out, "%s%s\n", i ? "\n" : "", group);
 		}
 		strbuf_addf(out, "  %-7s ", mark_of(js_str(row, "state", "?")));
-		add_escaped(out, js_str(row, "name", "?"));
-		strbuf_adds(out, ": ");
-		add_escaped(out, js_str(row, "detail", ""));
+		add_escaped(out, js_str(row, "name", "?"), ": ", js_str(row, "detail", ""),
+			    width);
 		if (js_str(row, "next", "")[0]) {
-			strbuf_adds(out, "\n          fix: ");
-			add_escaped(out, js_str(row, "next", ""));
+			strbuf_adds(out, "\n          ");
+			add_escaped(out, "fix", ": ", js_str(row, "next", ""), width);
 		}
 		strbuf_addc(out, '\n');
 	}
@@ -252,12 +274,15 @@ int cmd_doctor(struct options *options, struct error *err)
 	char *state AUTO_FREE = rundir_state_dir(&state_error);
 	bool configured, writable, fit, safe;
 
-	if (options->word_count || (options->backend && !is_backend(options->backend))) {
-		error_set(err, ERROR_USAGE,
-			  "agent doctor takes no words, and knows the backends native "
-			  "and gvisor");
+	if (options->word_count) {
+		error_set(err, ERROR_USAGE, "agent doctor takes options only, not %s",
+			  options->words[0]);
 		return error_next(err, "agent doctor --help lists its options");
 	}
+	if (options->backend && !is_backend(options->backend))
+		return error_set(err, ERROR_USAGE,
+				 "--backend %s: must be one of: native gvisor",
+				 options->backend);
 	/* first: what comes after lies in the group that this gives us */
 	if (scope_enter(&no_place) == 0)
 		doctor_row(rows, "machine", "place for groups", "yes",

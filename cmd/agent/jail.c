@@ -381,6 +381,11 @@ static int finish(struct run *run, const struct options *options, const struct c
 	case JAIL_NOT_RUN:
 		jailplan_judge(facts, options->argv[0], err);
 		fprintf(stderr, "agent: %s: %s\n", options->argv[0], strerror(facts->value));
+		if (strpbrk(options->argv[0], " \t"))
+			error_next(
+			    err,
+			    "the command is words, not one text: agent jail -- make check, or "
+			    "agent jail -- sh -c TEXT");
 		if (err->next[0])
 			fprintf(stderr, "agent: next: %s\n", err->next);
 		return facts->value == ENOENT ? 127 : 126;

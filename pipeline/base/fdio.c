@@ -167,18 +167,24 @@ int fd_mkdir_all(const char *path)
 {
 	char *copy AUTO_FREE = mem_strdup(path);
 	struct stat st;
+	int refused = 0; /* why a directory on the way could not be made: it may be there */
 
 	for (char *p = copy + 1; *p; p++) {
 		if (*p != '/')
 			continue;
 		*p = '\0';
-		if (mkdir(copy, 0700) < 0 && errno != EEXIST && errno != EROFS &&
-		    errno != EACCES)
-			return -1;
+		if (mkdir(copy, 0700) < 0 && errno != EEXIST) {
+			if (errno != EROFS && errno != EACCES)
+				return -1;
+			refused = errno;
+		}
 		*p = '/';
 	}
-	if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+	if (mkdir(copy, 0700) < 0 && errno != EEXIST) {
+		if (errno == ENOENT && refused)
+			errno = refused;
 		return -1;
+	}
 	if (stat(copy, &st) < 0)
 		return -1;
 	if (!S_ISDIR(st.st_mode)) {

@@ -201,6 +201,13 @@ int forge_refused(const struct forge *forge, const char *what,
 		    err, "open it in a browser and name its new address; redirects are "
 			 "not followed, since a token goes to one host only");
 	case 401:
+		if (!refusal->with_token) {
+			error_set(err, ERROR_USAGE, "%s answers only to a token: %s",
+				  forge->host, words);
+			return error_next(
+			    err, "name one that may read issues in forge.readToken, such as "
+				 "env:NAME or file:PATH");
+		}
 		error_set(err, ERROR_USAGE, "%s does not accept the token: %s", forge->host,
 			  words);
 		return error_next(err,

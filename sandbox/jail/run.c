@@ -231,10 +231,10 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		namespace_remedy(failure, out, size);
 		return;
 	case STEP_cgroup:
-		text =
-		    "start it where cgroups are delegated (systemd-run --user --scope -p "
-		    "Delegate=yes agent …), "
-		    "or as root, or say limits = degraded-ok in the operator's configuration";
+		text = "start it where cgroups are delegated (systemd-run --user --scope -p "
+		       "Delegate=yes agent …), "
+		       "or as root; or go on with weaker limits: --limits degraded-ok, or "
+		       "[jail] limits = degraded-ok";
 		break;
 	case STEP_runtime:
 	case STEP_gvisor:

@@ -162,6 +162,7 @@ with Tap() as t, Place() as place:
         refused("a missing right", (403, {"X-RateLimit-Remaining": "4000"}, {"message": "Resource not accessible by personal access token"}),
                 1, "Resource not accessible")
         refused("a private repository", (404, {}, {"message": "Not Found"}), 2, "without a token (forge.readToken)")
+        refused("no token where one is needed", (401, {}, {"message": "401 Unauthorized"}), 2, "forge.readToken, such as")
         refused("a bad token", (401, {}, {"message": "Bad credentials"}), 2, "does not accept the token", "-c",
                 "forge.readToken=env:READ", env={"READ": READ})
         refused("a moved issue", (301, {"Location": "https://elsewhere.example/repositories/1/issues/1"}, {"message": "Moved Permanently"}),
