@@ -463,10 +463,58 @@ def over_ssh(t, place):
         accepted(t, site, "SSH: an agent's own branch", "HEAD:agent/s", remote=url, env=env)
 
 
+GITOLITE = "/usr/share/gitolite3/gitolite-shell"
+
+
+def over_gitolite(t, place):
+    reason = (gitservers.no_login() or (gitservers.missing() and "no server: " + ", ".join(gitservers.missing())) or
+              (not os.path.exists(GITOLITE) and "gitolite is not installed"))
+    if reason:
+        t.skip("gitolite", reason)
+        return
+    home = place.path("gitolite")
+    os.mkdir(home)
+    keys, lines = {}, ""
+    for name in ("admin", "bot"):
+        keys[name] = place.path("gl-" + name)
+        gitservers.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", keys[name])
+        with open(keys[name] + ".pub") as f:
+            lines += f'command="HOME={home} AGENT_STATE_DIR={place.state} {GITOLITE} {name}",restrict ' + f.read()
+    gitservers.run("gitolite", "setup", "-pk", keys["admin"] + ".pub", env={**place.env, "HOME": home})
+    conf = os.path.join(home, ".gitolite/conf/gitolite.conf")
+    with open(conf) as f:
+        text = f.read()
+    place.write(conf, text.replace("gl-admin", "admin") + "\nrepo project\n    RW+ = @all\n    - refs/heads/closed = @all\n")
+    gitservers.run("gitolite", "compile", env={**place.env, "HOME": home})
+    bare = os.path.join(home, "repositories/project.git")
+    site = Site(place, "gl")
+    site.bare = bare
+    place.git("fetch", "-q", site.repo, "base:refs/heads/master", cwd=bare)
+    place.git("symbolic-ref", "HEAD", "refs/heads/master", cwd=bare)
+    before = os.readlink(os.path.join(bare, "hooks/update"))
+    place.git("config", "agent.identity", "bot", cwd=bare)
+    t.equal(place.agent("hook", "install", bare).status, 0, "gitolite: install")
+    with gitservers.SshServer(place.path("gl-sshd"), lines) as server:
+        place.write("gl-known", server.known_hosts())
+        url = f"ssh://{server.user}@localhost:{server.port}/project"
+
+        def as_user(name):
+            return {"GIT_SSH_COMMAND": f"ssh -F none -i {keys[name]} -o UserKnownHostsFile={place.path('gl-known')} "
+                                       "-o IdentitiesOnly=yes"}
+        site.commit("Mend it")
+        accepted(t, site, "gitolite: a person's task", "HEAD:task/g", remote=url, env=as_user("admin"))
+        refused(t, site, "gitolite: a task without an issue", "no issue", "base:task/i", remote=url, env=as_user("admin"))
+        refused(t, site, "gitolite: its user name is the identity", "bot is an agent", "HEAD:task/h", remote=url, env=as_user("bot"))
+        accepted(t, site, "gitolite: an agent's own branch", "HEAD:agent/g", remote=url, env=as_user("bot"))
+    t.equal(os.readlink(os.path.join(bare, "hooks/update")), before, "gitolite: its own hook is as it was")
+    gitservers.run("gitolite", "setup", env={**place.env, "HOME": home})
+    t.equal(place.agent("hook", "check", bare).status, 0, "gitolite: and its set-up leaves ours")
+
+
 def main():
     with Tap() as t, Place() as place:
         os.chmod(place.dir, 0o755)
-        for part in (installing, checking, tasks, bad_input, agents, chained, over_http, over_ssh, gate):
+        for part in (installing, checking, tasks, bad_input, agents, chained, over_http, over_ssh, over_gitolite, gate):
             part(t, place)
 
 
