@@ -39,6 +39,7 @@ struct found {
 	char text[400];
 	char next[512];
 	bool part; /* there, but not in full */
+	bool not_tried;
 };
 
 static int found(struct found *f, const char *text)
@@ -207,8 +208,10 @@ static int try_idmapped(const char *dir, struct found *f)
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
 	int tree AUTO_FD = -1, ns AUTO_FD = -1;
 
-	if (geteuid() != 0)
-		return found(f, "not tried: only a start by root uses them");
+	if (geteuid() != 0) {
+		f->not_tried = true;
+		return found(f, "only a start by root uses them");
+	}
 	tree = open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return failed(f, "open_tree");
@@ -420,9 +423,10 @@ static void tell(const char *name, int result, struct found *f, enum jail_step s
 	if (result < 0 && !f->next[0])
 		step_remedy(&failure, f->next, sizeof(f->next));
 	printf("%s\t%s\t%s%s%s\t%s\n", name,
-	       result < 0 ? "no"
-	       : f->part  ? "part"
-			  : "yes",
+	       result < 0     ? "no"
+	       : f->not_tried ? "not tried"
+	       : f->part      ? "part"
+			      : "yes",
 	       f->text, result < 0 && err ? ": " : "", result < 0 && err ? strerror(err) : "",
 	       f->next);
 	fflush(stdout);
@@ -432,7 +436,7 @@ static void tell(const char *name, int result, struct found *f, enum jail_step s
 static int try_one(const char *name, int (*go)(struct found *), const char *dir,
 		   enum jail_step step)
 {
-	struct found f = {"", "", false};
+	struct found f = {"", "", false, false};
 	int status, result;
 	pid_t pid;
 
