@@ -277,12 +277,17 @@ int commit_read_file(struct gitops_repo *repo, const char *commit, const char *n
 {
 	char oid[GITOPS_OID_SIZE];
 	AUTO_VIEW struct view *view = NULL;
+	struct view_stat st;
 	int rc = repo_commit_tree(repo, commit, oid, err);
 
 	if (rc < 0)
 		return rc;
 	view = view_new(repo, oid, NULL, err);
-	return view ? view_read(view, name, out, err) : err->kind;
+	if (!view || view_stat(view, name, &st, err) < 0)
+		return err->kind;
+	if (st.kind != VIEW_FILE && st.kind != VIEW_EXEC)
+		return error_set(err, ERROR_NO, "commit %s has no file %s", commit, name);
+	return view_read(view, name, out, err);
 }
 
 int commit_check(struct gitops_repo *repo, const char *commit, const char *tree,

@@ -201,6 +201,72 @@ with Tap() as t, Place() as place:
     result = place.agent("verify", commit, "--allowed-signers", "/nonexistent", cwd=forged.dir)
     t.equal(result.status, 2, "so is a file of signers that is not there", result.text)
 
+    # ---- hostile attestations, commits and clones ----
+    def with_payload(text):
+        """Signed by the right key, whatever it is."""
+        return {**good, "payload": base64.b64encode(text).decode(),
+                "signatures": [{"keyid": "", "sig": blob_of(sign(key, "agent-attest", pae(text)))}]}
+
+    raw_good = json.dumps(good).encode()
+    failed("a key twice in the envelope", raw_good[:-1] + b', "payload": "e30="}', "attestation")
+    failed("a NUL behind it", raw_good + b"\0", "attestation")
+    failed("a second document behind it", raw_good + b"{}", "attestation")
+    failed("4 MiB of blanks", raw_good + b" " * (4 << 20), "attestation")
+    for what, text in (("a key twice", payload[:-1] + b', "_type": "https://in-toto.io/Statement/v1"}'), ("no UTF-8", b'{"_type": "\xff\xfe"}'),
+                       ("a NUL", b'{"_type": "a\x00"}'), ("a deep one", b'{"a":' * 50000), ("nothing", b""), ("a list", b"[]" * 2)):
+        failed(f"the signer's statement with {what}", with_payload(text), "statement")
+    failed("a statement with lists and numbers for words", with_payload(json.dumps(
+        {"_type": [], "subject": [[], 1, {"digest": []}, {"digest": {"gitCommit": {}}}], "predicateType": 1,
+         "predicate": {"result": {}, "agent": [], "configuration": 1}}).encode()), "subject")
+    good_blob = forged.git("rev-parse", f"{ATTEST}{commit}:attestation.json")
+    for what, line in (("a symbolic link", f"120000 blob {good_blob}"), ("a directory", f"040000 tree {forged.git('rev-parse', 'HEAD^{tree}')}"),
+                       ("a submodule", "160000 commit " + "1" * 40)):
+        tree = forged.git("mktree", "--missing", data=f"{line}\tattestation.json\n".encode())
+        forged.git("update-ref", ATTEST + commit, forged.git("commit-tree", "-m", "x", tree))
+        result, checks = forged.verify(commit, *signed)
+        t.equal((result.status, checks.get("attestation")), (1, "fails"), f"forged: the attestation is {what}", result.text)
+    forged.git("update-ref", ATTEST + commit, good_blob)
+    result, checks = forged.verify(commit, *signed)
+    t.equal((result.status, checks.get("attestation")), (1, "fails"), "forged: its ref names a blob", result.text)
+    forged.attest(commit, good)
+
+    for what, change in {
+            "a second parent": lambda raw: raw.replace(b"\nauthor", b"\nparent " + commit.encode() + b"\nauthor", 1),
+            "no parent": lambda raw: b"\n".join(line for line in raw.split(b"\n") if not line.startswith(b"parent ")),
+            "an encoding": lambda raw: raw.replace(b"\ngpgsig", b"\nencoding UTF-7\ngpgsig", 1),
+            "a signature for SHA-256": lambda raw: raw.replace(b"\ngpgsig", b"\ngpgsig-sha256 x\ngpgsig", 1),
+            "a merged tag": lambda raw: raw.replace(b"\ngpgsig", b"\nmergetag object x\n x\ngpgsig", 1),
+            "a header that nobody knows": lambda raw: raw.replace(b"\ngpgsig", b"\nx y\ngpgsig", 1),
+            "its signature in the message": lambda raw: raw.replace(b"gpgsig ", b"x ", 1) + b"\ngpgsig -----BEGIN SSH SIGNATURE-----\n"}.items():
+        oid = forged.git("hash-object", "-t", "commit", "-w", "--stdin", "--literally", data=change(
+            subprocess.run(["git", "cat-file", "commit", commit], cwd=forged.dir, stdout=subprocess.PIPE, check=True).stdout))
+        forged.attest(oid, good)
+        result, checks = forged.verify(oid, *signed)
+        t.equal((result.status, checks.get("commit signature")), (1, "fails"), f"a signed commit with {what}", result.text)
+
+    altered = recommit(lambda raw: raw.replace(b"\n\nTwo", b"\n\nToo"))
+    forged.git("replace", altered, commit)
+    result, checks = forged.verify(altered, *signed)
+    t.equal((result.status, checks["commit signature"]), (1, "fails"), "a replace ref makes no good commit of a bad one", result.text)
+    touched = place.path("touched")
+    program = place.write(place.path("touch.sh"), f"#!/bin/sh\ntouch {touched}\n", 0o755)
+    forged.git("replace", commit, forged.git("rev-parse", "HEAD^0"))
+    place.write(os.path.join(forged.dir, ".git/info/grafts"), f"{commit}\n")
+    for setting in ("core.fsmonitor", "gpg.program", "gpg.ssh.program", "core.alternateRefsCommand", "core.pager", "gpg.ssh.defaultKeyCommand"):
+        forged.git("config", setting, program)
+    forged.git("config", "gpg.ssh.allowedSignersFile", nobody)
+    forged.git("config", "include.path", place.write(place.path("included"), f"[core]\n\tfsmonitor = {program}\n"))
+    result, checks = forged.verify(commit, *signed)
+    t.equal((result.status, set(checks.values())), (0, {"holds"}), "nor do replace refs, grafts and configuration hide a good one", result.text)
+    t.ok(not os.path.exists(touched), "and none of the clone's programs ran")
+    for word in ("-x", "--all", "", "a..b", "HEAD@{1}", "refs/heads/\x1b[31m", "../x", commit[:39] + "g", "@{u}", "x" * 5000):
+        result = place.agent("verify", "--", word, *signed[:0], cwd=forged.dir)
+        t.ok(result.status == 2 and "\x1b" not in result.out + result.err, f"{word[:20]!r} is no commit", result.text)
+    for name in ("-I", "-Overify-time=20200101", "a\x1b[31mb", "*"):
+        odd = place.write(place.path("odd"), f"{name} {public(key)}\n")
+        result, checks = forged.verify(commit, "--allowed-signers", odd)
+        t.ok(checks.get("commit signature") in ("holds", "fails") and "\x1b" not in result.out + result.err, f"a signer named {name!r} does no harm", result.text)
+
     # ---- keys that cannot sign: nothing is pushed, the run is saved ----
     locked = keygen(place, "locked", "-t", "ed25519", "-N", "secret")
     before = place.git("for-each-ref", cwd=bare)
