@@ -346,10 +346,12 @@ int run_check_forge(const struct run *run, struct error *err)
 {
 	struct forge forge;
 	int token AUTO_FD = -1, result = wanted(run, &forge, err);
-	char *fork AUTO_FREE = result == 1 ? fork_owner(run, &forge, err) : NULL;
 
-	if (result == 1 && err->kind)
-		result = err->kind;
+	if (result == 1) {
+		free(fork_owner(run, &forge, err)); /* only whether one can be had */
+		if (err->kind)
+			result = err->kind;
+	}
 	if (result == 1)
 		result = open_token(run->config, "forge.writeToken", &token, err);
 	return result < 0 ? result : 0;
