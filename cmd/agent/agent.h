@@ -237,7 +237,8 @@ void doctor_row(struct json *rows, const char *group, const char *name, const ch
 		const char *detail, const char *next);
 /* Rows by trying. true: what the group must have is there. */
 bool doctor_machine(struct json *rows, const char *dir);
-void doctor_tools(struct json *rows);
+/* Whether there are those that nothing is published without. */
+bool doctor_tools(struct json *rows);
 /* The operator's configuration with one KEY=VALUE more. Owned by the caller. */
 struct config *doctor_config(const struct options *options, const char *pair);
 /* Whether a jail of that backend ("native", "gvisor") starts. chosen: it is the one that runs would use. */

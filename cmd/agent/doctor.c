@@ -272,7 +272,7 @@ int cmd_doctor(struct options *options, struct error *err)
 	struct json *rows AUTO_JSON = js_array_new();
 	struct error state_error = {0}, no_place = {0};
 	char *state AUTO_FREE = rundir_state_dir(&state_error);
-	bool configured, writable, fit, safe;
+	bool configured, writable, equipped, fit, safe;
 
 	if (options->word_count) {
 		error_set(err, ERROR_USAGE, "agent doctor takes options only, not %s",
@@ -295,15 +295,15 @@ int cmd_doctor(struct options *options, struct error *err)
 	fit = examine(rows, options, state ? state : "/nonexistent", &safe, err);
 	if (err->kind)
 		return err->kind;
-	doctor_tools(rows);
+	equipped = doctor_tools(rows);
 	writable = check_state(rows, state, &state_error);
 	configured = check_configuration(rows, options);
 	say_warnings(rows, options);
-	if (tell(options, rows, fit, configured && writable && safe, err))
+	if (tell(options, rows, fit, configured && writable && equipped && safe, err))
 		return err->kind;
-	return !fit	     ? ERROR_ISOLATION
-	       : !safe	     ? ERROR_NO
-	       : !configured ? ERROR_USAGE
-	       : !writable   ? ERROR_FAILED
-			     : 0;
+	return !fit			? ERROR_ISOLATION
+	       : !safe			? ERROR_NO
+	       : !configured		? ERROR_USAGE
+	       : !writable || !equipped ? ERROR_FAILED
+					: 0;
 }

@@ -127,7 +127,7 @@ bool doctor_machine(struct json *rows, const char *dir)
 
 /* ---- tools ---- */
 
-static void tool_row(struct json *rows, const char *name, const char *const *argv,
+static bool tool_row(struct json *rows, const char *name, const char *const *argv,
 		     const char *missing)
 {
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
@@ -141,6 +141,7 @@ static void tool_row(struct json *rows, const char *name, const char *const *arg
 	else
 		doctor_row(rows, "tools", name, "no", "not found in PATH, or it does not run",
 			   missing);
+	return status == 0;
 }
 
 /* Tools that are needed by some only: their absence is no defect. */
@@ -159,15 +160,17 @@ static void optional_row(struct json *rows, const char *name, const char *what)
 	doctor_row(rows, "tools", name, path ? "yes" : "not tried", text, "");
 }
 
-void doctor_tools(struct json *rows)
+bool doctor_tools(struct json *rows)
 {
-	tool_row(rows, "git", (const char *const[]){"git", "--version", NULL},
-		 "install git: publishing needs it");
+	bool publishes = tool_row(rows, "git", (const char *const[]){"git", "--version", NULL},
+				  "install git: publishing needs it");
+
 	tool_row(rows, "ssh", (const char *const[]){"ssh", "-V", NULL},
 		 "install the OpenSSH client, or publish over HTTPS");
 	optional_row(rows, "npm", "which the npm recipe warms dependencies with");
 	optional_row(rows, "node", "which tests of npm projects run on");
 	optional_row(rows, "runsc", "which the gvisor backend runs tests in");
+	return publishes;
 }
 
 /* ---- jails ---- */

@@ -175,7 +175,7 @@ int fd_mkdir_all(const char *path)
 		*p = '\0';
 		if (mkdir(copy, 0700) < 0 && errno != EEXIST) {
 			if (errno != EROFS && errno != EACCES)
-				return -1;
+				break; /* the last one fails in the same way */
 			refused = errno;
 		}
 		*p = '/';

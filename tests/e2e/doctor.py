@@ -139,8 +139,8 @@ def obstacles_of_root(t, place):
 
 def surroundings(t, place, limits):
     report = doctor(place, "--json", *limits, env={"PATH": "/nonexistent"})
-    missing(t, report, "git", "not found in PATH", "install git", status=0)
-    missing(t, report, "ssh", "not found in PATH", "OpenSSH", status=0)
+    missing(t, report, "git", "not found in PATH", "install git", status=4)
+    missing(t, report, "ssh", "not found in PATH", "OpenSSH", status=4)
     tools = place.path("tools")
     place.write("tools/git", "#!/bin/sh\nprintf '\\033]0;x\\007git\\342\\200\\256 version\\n'\n", 0o755)
     place.write("tools/ssh", "#!/bin/sh\nsleep 30\n", 0o755)
@@ -155,6 +155,11 @@ def surroundings(t, place, limits):
     report = doctor(place, "--json", *limits, env={"AGENT_STATE_DIR": "/proc/agent"})
     t.ok(report.status in (4, 125) and report.row("directory")["state"] == "no" and report.row("directory")["next"],
          "a state directory that cannot be: what to do is said", report.text)
+    if ROOT:
+        os.mkdir(place.path("sealed"))
+        report = doctor(place, "--json", *limits, before=f"mount -t tmpfs -o ro none {place.path('sealed')}",
+                        env={"AGENT_STATE_DIR": place.path("sealed/state/agent")})
+        missing(t, report, "directory", "Read-only file system", "AGENT_STATE_DIR", status=4)
     t.equal(doctor(place, "word").status, 2, "words are refused")
     t.equal(doctor(place, "--backend", "none").status, 2, "and so is a backend that there is not")
     report = doctor(place, "--json", "--backend", "gvisor", *limits)
