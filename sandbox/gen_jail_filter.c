@@ -14,6 +14,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <netinet/in.h>
@@ -311,6 +312,23 @@ static void check_observed(bool observed)
 	}
 }
 
+/* gVisor's kernel asks nobody whether the owner of a descriptor may be sent its signal: with these two, PID 1
+ * would be dead or stopped. */
+static void check_owners_signal(void)
+{
+	unsigned block = open_block(SYS_fcntl);
+
+	conditions[SYS_fcntl] = "not F_SETSIG with SIGKILL or SIGSTOP (else EPERM)";
+	load_arg(1);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 1, 0);
+	ret(SECCOMP_RET_ALLOW);
+	load_arg(2);
+	refuse_equal(SIGKILL, EPERM);
+	refuse_equal(SIGSTOP, EPERM);
+	ret(SECCOMP_RET_ALLOW);
+	close_block(block);
+}
+
 static void check_arguments(bool observed)
 {
 	const uint32_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
@@ -318,6 +336,7 @@ static void check_arguments(bool observed)
 	unsigned block;
 
 	check_observed(observed);
+	check_owners_signal();
 	conditions[SYS_clone] = "no new namespace (else EPERM)";
 	refuse_flags(SYS_clone, 0, namespaces, EPERM);
 	conditions[SYS_unshare] = "no new namespace (else EPERM)";

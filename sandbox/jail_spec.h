@@ -124,13 +124,16 @@ void jail_go_format(const struct jail_go *go, struct strbuf *out);
 int jail_go_parse(const char *data, size_t len, struct jail_go *go, struct error *err);
 
 #define JAIL_IDLE_TOLD "no output for"
+#define JAIL_PROCESSES_TOLD                                                                    \
+	"too many processes and threads at once: the sandbox got no more (jail.processes)"
 
 enum jail_outcome {
 	JAIL_EXITED,   /* value: exit status */
 	JAIL_SIGNALED, /* value: signal number */
 	JAIL_TIMEOUT, /* value: limit in ms; detail begins with JAIL_IDLE_TOLD when it is the idle one */
-	JAIL_OOM,     /* the payload was SIGKILLed and the group's oom count rose */
-	JAIL_LIMIT,   /* another limit ended it (cpu, file size); value: the signal */
+	JAIL_OOM, /* the payload was SIGKILLed and the group's oom count rose */
+	JAIL_LIMIT, /* another limit ended it (cpu, file size); value: the signal; detail is JAIL_PROCESSES_TOLD
+		       when it is that one */
 	JAIL_KILLED,  /* SIGSYS: the filter killed it; value: syscall number when known */
 	JAIL_NOT_RUN, /* command not found or not executable; value: errno (126, 127 for `agent
 			  jail`) */

@@ -408,7 +408,10 @@ void jailplan_describe(const struct jail_facts *facts, char *dst, size_t size)
 		snprintf(dst, size, "out of memory");
 		break;
 	case JAIL_LIMIT:
-		snprintf(dst, size, "limit reached (signal %d)", facts->value);
+		if (strcmp(facts->detail, JAIL_PROCESSES_TOLD) == 0)
+			snprintf(dst, size, "limit reached: %s", facts->detail);
+		else
+			snprintf(dst, size, "limit reached (signal %d)", facts->value);
 		break;
 	case JAIL_KILLED:
 		snprintf(dst, size, "killed by the system call filter");

@@ -345,6 +345,12 @@ void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *p
 	}
 }
 
+bool cgroup_was_full(const struct jail_run *run)
+{
+	return run->cgroup.kind != CGROUP_NONE &&
+	       keyed_number(run->cgroup.dirs[1], "pids.events", "max") > 0;
+}
+
 void cgroup_apply_records(struct jail_run *run)
 {
 	static const struct {

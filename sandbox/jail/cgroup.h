@@ -7,6 +7,7 @@
 #ifndef JAIL_CGROUP_H
 #define JAIL_CGROUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct jail_run;
@@ -27,6 +28,9 @@ int cgroup_attach_self(const struct jail_run *run);
 /* Processes of the group that the kernel killed for memory; the most memory it used (0:
  * unknown). */
 void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *peak_bytes);
+
+/* Whether a process or thread was refused because the group had all it may have. */
+bool cgroup_was_full(const struct jail_run *run);
 
 /* Outer: what the group's limits read as now, as applied records. */
 void cgroup_apply_records(struct jail_run *run);

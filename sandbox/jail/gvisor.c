@@ -28,6 +28,7 @@
 #include "sandbox/jail/tree.h"
 
 #define CONFIG_MAX (1 << 20)
+#define GVISOR_THREADS 4096 /* of the host, for few processes of the payload that come and go */
 
 /* ---- outer ---- */
 
@@ -82,11 +83,19 @@ int gvisor_find(struct jail_run *run)
 
 /*
  * A process of the payload is a process of the host, a thread one there and one of runsc that waits for
- * it; runsc itself has some dozens. What the payload may have is counted inside, by the runner.
+ * it; runsc itself has some dozens. Processes that come and go cost more, up to 16 were seen, and runsc dies
+ * where it gets none: granted to few, since the host has not that many for a thousand. What the payload
+ * may have is counted inside, by the runner.
  */
 uint64_t gvisor_processes(uint64_t wanted)
 {
-	return wanted > UINT32_MAX ? wanted : 3 * wanted + 256;
+	uint64_t least = 3 * wanted + 256, most = 16 * wanted + 512;
+
+	if (wanted > UINT32_MAX)
+		return wanted;
+	return most < GVISOR_THREADS || least > most ? most
+	       : least > GVISOR_THREADS		     ? least
+						     : GVISOR_THREADS;
 }
 
 /* ---- config.json (OCI runtime specification 1.0, config.md and config-linux.md) ---- */

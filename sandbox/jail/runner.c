@@ -117,6 +117,16 @@ static int write_text(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
+/* Devices that runsc puts there unasked; no native jail has them. */
+static int remove_devices(struct jail_run *run)
+{
+	if ((unlink("/dev/fuse") < 0 && errno != ENOENT) ||
+	    (unlink("/dev/net/tun") < 0 && errno != ENOENT) ||
+	    (rmdir("/dev/net") < 0 && errno != ENOENT))
+		return step_fail(run, "devices of the sandbox cannot be taken away");
+	return 0;
+}
+
 /*
  * The sandbox's own pids controller: what the payload may have of processes and threads, refused as
  * natively with EAGAIN. It belongs to the sandbox's root, which is the payload, so it lies where that
@@ -127,8 +137,8 @@ static int count_processes(struct runner *runner)
 	struct jail_run *run = &runner->run;
 	char number[24];
 
-	if (step_enter(run, STEP_rlimits) < 0 || mkdir(PRIVATE, 0700) < 0 ||
-	    mkdir(COUNTER, 0700) < 0 ||
+	if (step_enter(run, STEP_rlimits) < 0 || remove_devices(run) < 0 ||
+	    mkdir(PRIVATE, 0700) < 0 || mkdir(COUNTER, 0700) < 0 ||
 	    mount("none", COUNTER, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, "pids") < 0 ||
 	    mkdir(COUNTER "/payload", 0700) < 0)
 		return step_fail(run, "the sandbox's control group for processes");
@@ -337,7 +347,7 @@ void runner_main(void)
 	struct runner runner;
 	struct jail_run *run = &runner.run;
 	char number[24];
-	sigset_t ends;
+	sigset_t all;
 	int go[2];
 	pid_t child;
 
@@ -349,9 +359,10 @@ void runner_main(void)
 		step_fail(run, "runner");
 		give_up(run);
 	}
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &ends, NULL); /* command_reset undoes it for the payload */
+	/* All of them: the sandbox's kernel lets the payload send some to us (F_SETOWN of fcntl(2)). What cannot
+	 * be blocked the payload's filter refuses to send; command_reset undoes it for the payload. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
 	child = fork();
 	if (child == 0) {
 		close(go[1]);

@@ -32,7 +32,7 @@ static void put_said(const struct jail_run *run, char *out, size_t size)
 
 /*
  * The sandbox ended, and its runner did not tell how the payload had: no verdict on the payload, unless
- * the kernel killed the sandbox for memory.
+ * the kernel killed the sandbox for memory, or refused it a thread: that it does not survive.
  */
 static void decide_untold(const struct outer *outer, struct jail_facts *facts)
 {
@@ -42,6 +42,11 @@ static void decide_untold(const struct outer *outer, struct jail_facts *facts)
 	facts->outcome = facts->oom_count ? JAIL_OOM : JAIL_INTERNAL;
 	if (facts->oom_count)
 		return;
+	if (cgroup_was_full(&outer->run)) {
+		facts->outcome = JAIL_LIMIT;
+		snprintf(facts->detail, sizeof(facts->detail), JAIL_PROCESSES_TOLD);
+		return;
+	}
 	put_said(&outer->run, said, sizeof(said));
 	snprintf(facts->detail, sizeof(facts->detail),
 		 "the sandbox died while the command ran (%s %d)%s%s",

@@ -53,7 +53,13 @@ static int calls32(void *data)
 
 ATTACK(gate32)
 {
-	int status = in_child(calls32, NULL);
+	int status;
+
+	if (!has_gate32()) {
+		blocked("there is no 32-bit gate");
+		return;
+	}
+	status = in_child(calls32, NULL);
 
 	if (WIFSIGNALED(status))
 		blocked("killed by signal %d", WTERMSIG(status));

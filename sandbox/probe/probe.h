@@ -82,6 +82,8 @@ const char *own_folder(void);
 bool leaks(const char *where, const char *bytes, size_t len);
 /* Reads the file: a planted secret in it is noted, and so is that it cannot be had. Other content is noted with `any`. */
 void try_read(const char *path, bool any);
+/* Whether "int $0x80" leads to the 32-bit calls: to gVisor's kernel it is a call like any other. */
+bool has_gate32(void);
 /* Opening must fail; the file is not written to. */
 void try_open(const char *path, int flags);
 /* A host's socket: connecting must fail. */

@@ -145,7 +145,13 @@ static int socketcall32(void *data)
 
 ATTACK(i386)
 {
-	int status = in_child(socketcall32, NULL);
+	int status;
+
+	if (!has_gate32()) {
+		blocked("there is no 32-bit gate");
+		return;
+	}
+	status = in_child(socketcall32, NULL);
 
 	if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV))
 		blocked("the 32-bit gate: killed");

@@ -58,6 +58,7 @@ class Row:
 class Verdict:
     def __init__(self, verdict, reason, detail=""):
         self.verdict, self.reason, self.detail = verdict, reason, detail
+        self.holes = []  # what was seen outside, whatever the attack says itself
 
 
 class Run:
@@ -285,6 +286,8 @@ def remove_tree(path):
 
 class Box:
     """A sandbox. command(): how words are run in it. inside(): a path of the host's as it is called there."""
+    backend = None      # of ours
+    longest_s = LONGEST_S
     facts = False       # tells exit facts
     uid = STRANGER      # that it is started as
     prefix = ()
@@ -393,6 +396,7 @@ class Native(Box):
                     if os.geteuid() == 0:
                         os.lchown(path, self.uid, self.uid)
         self.degraded = ["--degraded-ok"] if mode == "user" else []
+        self.longest_s = LONGEST_S * (3 if backend == "gvisor" else 1)  # a walk of all files is slow there
 
     def inside(self, path):
         host = self.host
@@ -410,7 +414,7 @@ class Native(Box):
         options = [word for word in options if word not in ("--no-layers", "--no-log")]
         return [os.path.join(host.bin, "jailrun"), "--backend", self.backend, *self.degraded, "--ro", f"{host.bin}:/opt/bin", "--ro",
                 f"{host.toolchain}:/opt/toolchain", "--store", host.store, "--scratch", host.scratch, *layers, *log,
-                "--facts", self.facts_path, "--wall", str(LONGEST_S * 500), *options, "--", "/opt/bin/attack-probe", *words]
+                "--facts", self.facts_path, "--wall", str(self.longest_s * 500), *options, "--", "/opt/bin/attack-probe", *words]
 
     def collect(self):
         """(output, facts) of the last run."""
@@ -620,7 +624,7 @@ class Host:
 
     # ---- running ----
 
-    def run_in(self, box, row, more=(), options=(), stdin=subprocess.DEVNULL, stdout=None, deadline=LONGEST_S, wrap=(),
+    def run_in(self, box, row, more=(), options=(), stdin=subprocess.DEVNULL, stdout=None, deadline=None, wrap=(),
                wait=True, stderr=None):
         command = [*wrap, *box.command(self, self.words(box, row, more), list(options))]
         out, err = tempfile.TemporaryFile(dir=self.out), tempfile.TemporaryFile(dir=self.out)
@@ -631,10 +635,10 @@ class Host:
         child.files, child.begun, child.mark = (out, err), begun, self.mark(row).encode() + b"\0"
         return self.finish(box, child, deadline) if wait else child
 
-    def finish(self, box, child, deadline=LONGEST_S):
+    def finish(self, box, child, deadline=None):
         timed_out = False
         try:
-            child.wait(deadline)
+            child.wait(deadline or box.longest_s)
         except subprocess.TimeoutExpired:
             timed_out = True
             child.kill()  # as a supervisor would: the process that it has started
@@ -676,8 +680,10 @@ class Host:
         if not stat.S_ISCHR(null.st_mode) or null.st_rdev != os.makedev(1, 3):
             raise RuntimeError("the host's /dev/null is gone")
         holes = self.oracles(box, row, before, victims, niceness, verdict)
-        if holes and verdict.verdict != "worked":
-            verdict = Verdict("worked", "; ".join(holes), verdict.detail)
+        if holes:
+            reason = [verdict.reason] if verdict.verdict == "worked" else []
+            verdict = Verdict("worked", "; ".join(reason + holes), verdict.detail)
+            verdict.holes = holes
         elif verdict.verdict == "carried out":
             verdict = Verdict("blocked", verdict.reason + ": nothing of it outside", verdict.detail)
         return verdict

@@ -24,6 +24,8 @@ def limits(row):
         options["--inodes"] = LIMITS["inodes"]
     if row.id in ENDLESS:
         options["--wall"] = DEADLINE_MS
+    if row.id == "X37":
+        options["--wall"] = 10000
     return [str(word) for pair in options.items() for word in pair]
 
 
@@ -55,10 +57,14 @@ def judge(box, row, run):
         if row.id in TAKES_MEMORY | {"R1", "R2"} and run.facts.get("limits") == "degraded":
             return Verdict("not tried", f"without a control group, as the facts say: {reason}", detail)
         return Verdict("worked", reason, detail)
+    if word == "not tried" and (outcome, value) == ("exited", 11):
+        return Verdict("not tried", reason, detail)
     if row.id in STATUSES:
         if (outcome, value) == ("exited", STATUSES[row.id]):
             return Verdict("blocked", f"told as it was: {STATUSES[row.id]}", detail)
         return Verdict("worked", f"told as {outcome} {value}, it was {STATUSES[row.id]}", detail)
+    if outcome == "limit" and row.id == "R1" and box.backend == "gvisor":
+        return Verdict("blocked", "no more threads for the sandbox, and told so", detail)
     if outcome == "oom" and row.id in TAKES_MEMORY:
         return Verdict("blocked", "out of memory, and told so", detail)
     if outcome != "exited":
@@ -95,6 +101,9 @@ def held_end(host, box, row):
     """A tracer holds back the payload's end: told as it was, and soon."""
     run = host.run_in(box, row, options=[*limits(row), "--wall", "2500"], deadline=LONGEST if box.facts else 2)
     outcome, value = how_it_ended(box, run)
+    word, reason = reason_of(run, row)
+    if word == "not tried" and (outcome, value) == ("exited", 11):
+        return Verdict("not tried", reason, run.text())
     if (outcome, value) == ("exited", 42):
         return Verdict("carried out", f"told as it was, after {run.seconds:.1f} s", run.text())
     return Verdict("worked", f"told as {outcome} {value} after {run.seconds:.1f} s", run.text())
@@ -290,9 +299,13 @@ def shared_limits(what, told):
                 break
             time.sleep(0.01)
         have = subprocess.run([host.probe, "--have", what], check=False, **as_user(box.uid))
-        verdict = judge(box, row, host.finish(box, child))
+        run = host.finish(box, child)
+        verdict = judge(box, row, run)
         if have.returncode == 10:
             return Verdict("worked", told, verdict.detail)
+        if box.backend == "gvisor" and how_it_ended(box, run)[0] in ("timeout", "oom"):
+            # a kernel that has no end of it, within limits that have: the host has what it had
+            return Verdict("carried out", f"ended by {how_it_ended(box, run)[0]}", run.text())
         return verdict
     return attempt
 

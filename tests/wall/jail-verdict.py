@@ -30,6 +30,33 @@ os.read(ready, 1)
 os._exit(6)
 """
 
+# A signal of the kernel's own, sent to PID 1 as the owner of a descriptor. What cannot be ignored may not be asked for.
+OWNER = """
+import fcntl, os, signal, socket, sys, time
+number = int(sys.argv[1])
+ours, theirs = socket.socketpair()
+try:
+    fcntl.fcntl(ours, 10, number)  # F_SETSIG
+    refused = False
+except PermissionError:
+    refused = True
+fcntl.fcntl(ours, fcntl.F_SETOWN, 1)
+fcntl.fcntl(ours, fcntl.F_SETFL, 0o20000 | os.O_NONBLOCK)  # O_ASYNC
+theirs.send(b"x")
+time.sleep(0.2)
+os._exit(7 if refused == (number in (signal.SIGKILL, signal.SIGSTOP)) else 8)
+"""
+# Processes that come and go without end; their first parent is red.
+BOMB = """
+import os, time
+if os.fork() == 0:
+    while True:
+        try: os.fork()
+        except OSError: pass
+time.sleep(2)
+os._exit(3)
+"""
+
 
 def chosen(jail, everything, sample, few):
     """A start of gVisor takes longer than a native jail in all: outside of the full check, a part of the matrix."""
@@ -91,6 +118,8 @@ def limits(t, jail, mode):
     result = jail.probe("fork-bomb", "5000", options=["--pids", "60"])
     t.ok(result.status == 0 and result.outcome == "exited" and int(result.leftover) > 10,
          f"{mode}: forks without end meet EAGAIN", result.text())
+    result = jail.run("python3", "-c", BOMB, options=["--pids", "60"])
+    t.equal((result.outcome, result.value), ("exited", "3"), f"{mode}: nor do they hide the command's end", result.text())
     result = jail.probe("memory-hog", options=["--mem", str(128 * MIB), "--wall", "60000"])
     if jail.limits != "degraded":
         t.equal((result.outcome, result.oom_count), ("oom", "1"), f"{mode}: out of memory is told", result.text())
@@ -130,6 +159,10 @@ def forgeries(t, jail, mode):
     result = jail.run("python3", "-c", TRACED, options=["--wall", "20000"])
     t.ok((result.outcome, result.value) == ("exited", "6") and int(result.elapsed_ms) < 10000,
          f"{mode}: a tracer of its own kin does not hold the payload's end back", result.text())
+    for number in chosen(jail, (signal.SIGIO, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, 64), *[(signal.SIGIO, signal.SIGKILL)] * 2):
+        result = jail.run("python3", "-c", OWNER, str(int(number)), options=["--wall", "20000"])
+        t.equal((result.outcome, result.value), ("exited", "7"), f"{mode}: signal {int(number)} by F_SETOWN does not reach PID 1",
+                result.text())
     t.equal(jail.run("true").leftover, "0", f"{mode}: nothing left is nothing counted")
     result = jail.run("/bin/sh", "-c", "kill -9 -1; exit 3", options=["--env", f"MARK={value}"])
     t.equal((result.outcome, result.value), ("exited", "3"), f"{mode}: kill -1 reaches nobody else", result.text())

@@ -15,6 +15,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -239,6 +240,10 @@ static void arguments_are_compared_in_32_bits(void **state)
 	assert_int_equal(call(SYS_ioctl, 0, high | TIOCSTI, 0), REFUSED(EPERM));
 	assert_int_equal(call(SYS_ioctl, 0, high | TIOCLINUX, 0), REFUSED(EPERM));
 	assert_int_equal(call(SYS_ioctl, 0, TCGETS, 0), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(SYS_fcntl, 0, high | F_SETSIG, SIGKILL), REFUSED(EPERM));
+	assert_int_equal(call(SYS_fcntl, 0, F_SETSIG, high | SIGSTOP), REFUSED(EPERM));
+	assert_int_equal(call(SYS_fcntl, 0, F_SETSIG, SIGIO), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(SYS_fcntl, 0, F_SETOWN, SIGKILL), SECCOMP_RET_ALLOW);
 	assert_int_equal(call(SYS_personality, READ_IMPLIES_EXEC, 0, 0), REFUSED(EPERM));
 	assert_int_equal(call(SYS_personality, 0xffffffff, 0, 0), SECCOMP_RET_ALLOW);
 	assert_int_equal(call(SYS_personality, UINT64_MAX, 0, 0), SECCOMP_RET_ALLOW);
@@ -310,8 +315,11 @@ static void check_table(const struct sock_filter *code, size_t len, bool observe
 			data.args[1] = answer->number == SYS_seccomp
 					   ? SECCOMP_FILTER_FLAG_NEW_LISTENER
 				       : answer->number == SYS_memfd_create ? ~0ULL
+				       : answer->number == SYS_fcntl	    ? F_SETSIG
 									    : TIOCSTI;
 			data.args[2] = data.args[3] = data.args[5] = ~0ULL;
+			if (answer->number == SYS_fcntl)
+				data.args[2] = SIGKILL;
 			assert_int_not_equal(run(code, len, &data), SECCOMP_RET_ALLOW);
 			continue;
 		}
@@ -325,7 +333,7 @@ static void check_table(const struct sock_filter *code, size_t len, bool observe
 		if (!seen[number])
 			assert_int_equal(call(number, 0, 0, 0), REFUSED(ENOSYS));
 	assert_true(listed > 300);
-	assert_int_equal(conditions, observed ? 13 : 10);
+	assert_int_equal(conditions, observed ? 14 : 11);
 }
 
 static void table_says_what_the_filter_does(void **state)
