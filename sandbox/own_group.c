@@ -1,6 +1,7 @@
 #include "own_group.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -265,6 +266,35 @@ static int move_to(int dir)
 	return own_group_write(dir, "cgroup.procs", "0");
 }
 
+void own_group_sweep(int parent)
+{
+	int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+
+	if (!dir) {
+		if (copy >= 0)
+			close(copy);
+		return;
+	}
+	while ((entry = readdir(dir))) {
+		int pid, used = 0;
+		unsigned long long start;
+		char sub[300];
+
+		if (sscanf(entry->d_name, OWN_GROUP_PREFIX "%d-%llu%n", &pid, &start, &used) !=
+			2 ||
+		    entry->d_name[used] || own_group_start_time(pid) == start)
+			continue;
+		snprintf(sub, sizeof(sub), "%s/job", entry->d_name);
+		unlinkat(parent, sub, AT_REMOVEDIR);
+		snprintf(sub, sizeof(sub), "%s/ctl", entry->d_name);
+		unlinkat(parent, sub, AT_REMOVEDIR);
+		unlinkat(parent, entry->d_name, AT_REMOVEDIR);
+	}
+	closedir(dir);
+}
+
 int own_group_step_aside(void)
 {
 	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
@@ -275,6 +305,7 @@ int own_group_step_aside(void)
 
 	if (own < 0 || faccessat(own, "cgroup.procs", W_OK, AT_EACCESS) < 0)
 		return -1;
+	own_group_sweep(own);
 	own_group_name(name);
 	if (mkdirat(own, name, 0755) < 0)
 		return -1;

@@ -58,6 +58,12 @@ void own_group_name(char name[OWN_GROUP_NAME_MAX]);
 int own_group_find_place(struct own_group_tables *tables, bool *scope);
 
 /*
+ * Removes the groups of ours below parent whose process is gone (killed). One that still has processes cannot be
+ * removed: nothing is killed here, since the name may come from another pid namespace.
+ */
+void own_group_sweep(int parent);
+
+/*
  * For a process that sits, alone, in a group that is delegated to it: moves it into a new group below, so that others can
  * be made beside it, and switches the controllers on. 0, or -1 with errno: as before.
  */

@@ -21,6 +21,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/fetch/store.h"
 #include "sandbox/jail_spec.h"
+#include "sandbox/own_group.h"
 
 #define DAY 86400
 #define LAYER_JSON_MAX ((size_t)1 << 24)
@@ -323,12 +324,16 @@ static int verify_layers(struct sweep *sweep, struct error *err)
 /* ---- all of it ---- */
 
 /* Control groups of jails that were killed: every agent-jail sweeps them when it begins, so one
- * is begun. */
+ * is begun. Those of an agent that was killed while it stepped aside (pipeline/scope.h) are in our own. */
 static void sweep_groups(struct sweep *sweep)
 {
 	struct jail_facts facts;
+	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
+	int own AUTO_FD = own_group_open(&tables, NULL, NULL);
 	struct error ignored = {0};
 
+	if (own >= 0)
+		own_group_sweep(own);
 	jailplan_try(sweep->sup, sweep->options->config, sweep->state, FETCH_NONE, NULL, &facts,
 		     NULL, &ignored);
 }

@@ -1,6 +1,5 @@
 #include "cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,41 +54,6 @@ static void close_fds(int *fds, size_t count)
 			close(fds[i]);
 		fds[i] = -1;
 	}
-}
-
-/* ---- leftovers ---- */
-
-/*
- * Removes what runs left whose outer process is gone. A group that still has processes cannot
- * be removed: nothing is killed here, since the name may come from another pid namespace.
- */
-static void sweep(int parent)
-{
-	int copy = fcntl(parent, F_DUPFD_CLOEXEC, 3);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
-
-	if (!dir) {
-		if (copy >= 0)
-			close(copy);
-		return;
-	}
-	while ((entry = readdir(dir))) {
-		int pid, used = 0;
-		unsigned long long start;
-		char sub[300];
-
-		if (sscanf(entry->d_name, OWN_GROUP_PREFIX "%d-%llu%n", &pid, &start, &used) !=
-			2 ||
-		    entry->d_name[used] || own_group_start_time(pid) == start)
-			continue;
-		snprintf(sub, sizeof(sub), "%s/job", entry->d_name);
-		unlinkat(parent, sub, AT_REMOVEDIR);
-		snprintf(sub, sizeof(sub), "%s/ctl", entry->d_name);
-		unlinkat(parent, sub, AT_REMOVEDIR);
-		unlinkat(parent, entry->d_name, AT_REMOVEDIR);
-	}
-	closedir(dir);
 }
 
 static uint64_t most_processes(const struct jail_run *run)
@@ -318,7 +282,7 @@ void cgroup_sweep(const struct jail_run *run)
 {
 	for (int i = 0; i < CGROUP_DIRS; i++)
 		if (run->cgroup.kind != CGROUP_NONE && run->cgroup.parents[i] >= 0)
-			sweep(run->cgroup.parents[i]);
+			own_group_sweep(run->cgroup.parents[i]);
 }
 
 int cgroup_attach_self(const struct jail_run *run)
