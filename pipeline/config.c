@@ -137,6 +137,13 @@ static const struct config_key keys[] = {
      "path pattern: what looks like a secret there is none (keys made for tests)"},
     {"store.max", CONFIG_SIZE, false, "20g", NULL,
      "bytes of layers that agent gc leaves in the store; the latest used stay"},
+    {"queue.jobs", CONFIG_SIZE, false, "2", NULL, "most queued jobs that run at once"},
+    {"queue.perRepository", CONFIG_SIZE, false, "1", NULL,
+     "most of them of one repository at once"},
+    {"queue.attempts", CONFIG_SIZE, false, "5", NULL,
+     "a job that fails so many times is parked until agent queue retry"},
+    {"queue.wait", CONFIG_SECONDS, false, "30", NULL,
+     "before the second attempt; twice as long before each further one, up to an hour"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider and the forge"},
 };
 

@@ -7,93 +7,23 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
-
-#define SCHEMA_VERSION 1
-#define BUSY_MS 10000
+#include "pipeline/database.h"
 
 struct ledger {
 	sqlite3 *db;
 };
 
-static const char schema[] =
-    "CREATE TABLE calls(id INTEGER PRIMARY KEY, run TEXT NOT NULL, day TEXT NOT NULL DEFAULT "
-    "(date('now')), reserved INTEGER NOT NULL, input INTEGER NOT NULL DEFAULT 0,"
-    " output INTEGER NOT NULL DEFAULT 0);"
-    "CREATE INDEX calls_run ON calls(run); CREATE INDEX calls_day ON calls(day);"
-    "CREATE TABLE receipts(url TEXT NOT NULL, ref TEXT NOT NULL, oid TEXT NOT NULL, "
-    "issue TEXT NOT NULL, run TEXT NOT NULL, at TEXT NOT NULL DEFAULT (datetime('now')), "
-    "PRIMARY KEY(url, ref, oid));"
-    "PRAGMA user_version = 1;";
-
 static int fail(struct ledger *ledger, struct error *err, const char *what)
 {
-	error_set(err, ERROR_FAILED, "ledger agent.db: %s: %s", what,
-		  sqlite3_errmsg(ledger->db));
-	return error_next(err, "check free space and permissions of the state directory");
-}
-
-static int exec(struct ledger *ledger, const char *sql, struct error *err)
-{
-	if (sqlite3_exec(ledger->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-		return fail(ledger, err, "write");
-	return 0;
-}
-
-static void finalize(sqlite3_stmt **stmt)
-{
-	sqlite3_finalize(*stmt);
-}
-#define AUTO_STMT __attribute__((cleanup(finalize)))
-
-static long long pragma_version(struct ledger *ledger)
-{
-	sqlite3_stmt *stmt AUTO_STMT = NULL;
-
-	if (sqlite3_prepare_v2(ledger->db, "PRAGMA user_version", -1, &stmt, NULL) !=
-		SQLITE_OK ||
-	    sqlite3_step(stmt) != SQLITE_ROW)
-		return -1;
-	return sqlite3_column_int64(stmt, 0);
-}
-
-static int migrate(struct ledger *ledger, struct error *err)
-{
-	long long version;
-
-	if (exec(ledger, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", err))
-		return err->kind;
-	version = pragma_version(ledger);
-	if (version == SCHEMA_VERSION)
-		return 0;
-	if (version > SCHEMA_VERSION)
-		return error_set(
-		    err, ERROR_FAILED,
-		    "ledger agent.db was made by a newer version of agent (schema %lld)",
-		    version);
-	if (exec(ledger, "BEGIN IMMEDIATE", err))
-		return err->kind;
-	/* Another process may have made the schema while we waited for the lock. */
-	if (pragma_version(ledger) == 0 && exec(ledger, schema, err)) {
-		sqlite3_exec(ledger->db, "ROLLBACK", NULL, NULL, NULL);
-		return err->kind;
-	}
-	return exec(ledger, "COMMIT", err);
+	return database_fail(ledger->db, what, err);
 }
 
 struct ledger *ledger_open(const char *state_dir, struct error *err)
 {
 	struct ledger *ledger AUTO_LEDGER = mem_calloc(1, sizeof(*ledger));
-	char *path AUTO_FREE = mem_printf("%s/agent.db", state_dir);
 
-	if (sqlite3_open_v2(path, &ledger->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-			    NULL) != SQLITE_OK) {
-		fail(ledger, err, "open");
-		return NULL;
-	}
-	sqlite3_busy_timeout(ledger->db, BUSY_MS);
-	if (migrate(ledger, err))
-		return NULL;
-	return MEM_STEAL(ledger);
+	ledger->db = database_open(state_dir, err);
+	return ledger->db ? MEM_STEAL(ledger) : NULL;
 }
 
 void ledger_close(struct ledger *ledger)
@@ -167,13 +97,10 @@ static int reserve(struct ledger *ledger, const char *run, long long tokens, lon
 int ledger_reserve(struct ledger *ledger, const char *run, long long tokens, long long run_cap,
 		   long long day_cap, long long *reservation, struct error *err)
 {
-	if (exec(ledger, "BEGIN IMMEDIATE", err))
+	if (database_begin(ledger->db, err))
 		return err->kind;
-	if (reserve(ledger, run, tokens, run_cap, day_cap, reservation, err)) {
-		sqlite3_exec(ledger->db, "ROLLBACK", NULL, NULL, NULL);
-		return err->kind;
-	}
-	return exec(ledger, "COMMIT", err);
+	return database_end(
+	    ledger->db, reserve(ledger, run, tokens, run_cap, day_cap, reservation, err), err);
 }
 
 int ledger_settle(struct ledger *ledger, long long reservation, long long input,

@@ -1,7 +1,6 @@
 /*
  * The ledger: tokens reserved and used (budgets a run and a day), and receipts of what was
- * pushed (which branches are ours). SQLite, one file agent.db in the state directory, WAL; the
- * only owner of sqlite3.h.
+ * pushed (which branches are ours). Two tables of the database (pipeline/database.h).
  */
 #ifndef PIPELINE_LEDGER_H
 #define PIPELINE_LEDGER_H

@@ -82,27 +82,37 @@ static int open_dir(struct rundir *run, struct error *err)
 	return 0;
 }
 
-static int create_below(const char *state, const char *kind, struct rundir *run,
-			struct error *err)
+int rundir_new_id(char id[RUNDIR_ID_MAX], struct error *err)
 {
 	struct timespec now;
 	struct tm utc;
 	unsigned char salt[2];
 	size_t len;
 
-	memset(run, 0, sizeof(*run));
-	run->fd = run->lock_fd = -1;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
-	len = strftime(run->id, sizeof(run->id), "%Y%m%d-%H%M%S-", &utc);
+	len = strftime(id, RUNDIR_ID_MAX, "%Y%m%d-%H%M%S-", &utc);
 	if (getrandom(salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
 		return error_errno(err, ERROR_FAILED, errno, "getrandom");
 	/* Milliseconds first: the names sort by time, and "the newest run" means that. */
-	snprintf(run->id + len, sizeof(run->id) - len, "%03ld", now.tv_nsec / 1000000);
-	text_hex(run->id + len + 3, salt, sizeof(salt));
+	snprintf(id + len, RUNDIR_ID_MAX - len, "%03ld", now.tv_nsec / 1000000);
+	text_hex(id + len + 3, salt, sizeof(salt));
+	return 0;
+}
+
+/* id: NULL for a new one; a given one may be there already. */
+static int create_below(const char *state, const char *kind, const char *id, struct rundir *run,
+			struct error *err)
+{
+	memset(run, 0, sizeof(*run));
+	run->fd = run->lock_fd = -1;
+	if (id)
+		snprintf(run->id, sizeof(run->id), "%s", id);
+	else if (rundir_new_id(run->id, err))
+		return err->kind;
 	run->state = mem_strdup(state);
 	run->path = mem_printf("%s/%s/%s", state, kind, run->id);
-	if (mkdir(run->path, 0700) < 0) {
+	if (mkdir(run->path, 0700) < 0 && (!id || errno != EEXIST)) {
 		error_errno(err, ERROR_FAILED, errno, "run directory %s cannot be made",
 			    run->path);
 		return error_next(err, "check free space and permissions of %s", state);
@@ -112,14 +122,19 @@ static int create_below(const char *state, const char *kind, struct rundir *run,
 	return lock_run(run, err);
 }
 
+int rundir_enter(const char *state, const char *id, struct rundir *run, struct error *err)
+{
+	return create_below(state, "runs", id, run, err);
+}
+
 int rundir_create(const char *state, struct rundir *run, struct error *err)
 {
-	return create_below(state, "runs", run, err);
+	return create_below(state, "runs", NULL, run, err);
 }
 
 int rundir_create_temporary(const char *state, struct rundir *run, struct error *err)
 {
-	return create_below(state, "tmp", run, err);
+	return create_below(state, "tmp", NULL, run, err);
 }
 
 int rundir_remove(struct rundir *run, struct error *err)

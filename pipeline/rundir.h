@@ -13,10 +13,12 @@
 struct error;
 struct json;
 
+#define RUNDIR_ID_MAX 40
+
 struct rundir {
 	char *state; /* owned: absolute state directory */
 	char *path;  /* owned: absolute run directory */
-	char id[40];
+	char id[RUNDIR_ID_MAX];
 	int fd;	     /* owned: the directory */
 	int lock_fd; /* owned: exclusive lock while a supervisor works on the run, or -1 */
 };
@@ -27,6 +29,12 @@ char *rundir_state_dir(struct error *err);
 
 /* A new run with a new id, locked. 0 or an error kind. */
 int rundir_create(const char *state, struct rundir *run, struct error *err);
+
+/* The id of a run that begins now. 0 or an error kind. */
+int rundir_new_id(char id[RUNDIR_ID_MAX], struct error *err);
+/* The run of that id (of rundir_new_id), made if it is not there yet; locked, ERROR_SKIPPED when another
+ * process works on it. 0 or an error kind. */
+int rundir_enter(const char *state, const char *id, struct rundir *run, struct error *err);
 
 /* A directory of the same kind for work that is no run (agent jail), below tmp/ of the state:
  * removed by rundir_remove, or by agent gc. Locked. 0 or an error kind. */

@@ -213,7 +213,7 @@ static int open_file(const char *path, mode_t forbidden, struct error *err)
  * ACL's mask shows as group bits, so these say nothing there but for writing. */
 static int open_credential(const char *name, struct error *err)
 {
-	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	const char *dir = getenv(SECRET_ENV_DIRECTORY);
 	char *path AUTO_FREE = NULL;
 
 	if (!*name || strchr(name, '/') || name[0] == '.') {

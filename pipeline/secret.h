@@ -14,6 +14,10 @@ struct secret;
 
 #define SECRET_MAX 16384 /* bytes */
 
+/* The variable, of systemd.exec(5), with the directory of credential: sources: who starts a process that opens such
+ * ones passes it on. */
+#define SECRET_ENV_DIRECTORY "CREDENTIALS_DIRECTORY"
+
 /*
  * Supervisor side. Opens a secret's source for one row and returns a descriptor to hand on as
  * FD_SECRET, -1 with err. source: "env:NAME" (moved to a sealed memfd at secret_adopt_env,

@@ -57,7 +57,8 @@ struct options {
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
-	    *backend;
+	    *backend, *priority, *origin;
+	bool all, once; /* agent queue, agent work */
 	bool again, json, dry_run, verify, no_status, dirty, input, help, for_config, write,
 	    attack;
 	struct error config_error; /* of the operator's files, for a command that judges them */
@@ -82,6 +83,8 @@ int cmd_verify(struct options *options, struct error *err);
 int cmd_replay(struct options *options, struct error *err);
 int cmd_edit(struct options *options, struct error *err);
 int cmd_hook(struct options *options, struct error *err);
+int cmd_queue(struct options *options, struct error *err);
+int cmd_work(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
@@ -128,6 +131,18 @@ void run_release(struct run *run);
 /* From the first step that is not done to the end; stops before publish when dry. Writes
  * report.json. */
 int run_go(struct run *run, bool dry, struct error *err);
+
+/* What a run is asked by the command line: *request, new, its id empty, and the issue's text, which
+ * request_make initialises. 0 or an error kind. */
+int request_make(const struct options *options, struct strbuf *issue, struct json **request,
+		 struct error *err);
+/* Writes issue.md and request.json, with the id of the directory. 0 or an error kind. */
+int request_store(const struct rundir *dir, struct json *request, const char *issue, size_t len,
+		  struct error *err);
+
+/* The file of a run's directory that asks whoever works on it to stop before its next step; whoever obeys removes
+ * it. */
+#define RUN_STOP_FILE "stop"
 
 /* A new run: its directory, issue.md and request.json. 0 or an error kind. */
 int run_begin(struct run *run, struct options *options, struct error *err);

@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|gc|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -31,27 +31,49 @@
 
 static const struct option_spec no_options[] = {{NULL}};
 
+/* What a run is asked, now or by a queued job. */
+#define RUN_ASKED                                                                              \
+	{"-m", "TEXT", NULL, "the issue itself, instead of a file"},                           \
+	    {"--model", "PROVIDER:NAME", "model.name",                                         \
+	     "anthropic:NAME, openai:NAME or replay:FILE"},                                    \
+	    {"--base-url", "URL", "model.baseUrl", "where the provider's API is"},             \
+	    {"--key", "SOURCE", "model.key",                                                   \
+	     "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},                   \
+	    {"--test", "COMMAND", "test.command", "build and test command"},                   \
+	    {"--rounds", "N", "run.rounds", "most rounds of model and test"},                  \
+	    {"--base", "REV", NULL,                                                            \
+	     "base commit: a branch, a tag or a whole object id (default: HEAD)"},             \
+	    {"--branch", "NAME", NULL,                                                         \
+	     "branch to push (default: agent/ and a name made of the issue)"},                 \
+	    {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},     \
+	    {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},            \
+	    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},   \
+	    {"--limits", "MODE", "jail.limits",                                                \
+	     "degraded-ok: go on where no memory and process caps can be had"},                \
+	    {"--again", NULL, NULL,                                                            \
+	     "do an issue that is closed, locked or has a pull request"},                      \
+	    {"--no-status", NULL, NULL, "do not look for uncommitted changes"},                \
+	    {"-c", "KEY=VALUE", NULL,                                                          \
+	     "operator configuration for this run (agent help config)"},                       \
+	{                                                                                      \
+		"-C", "DIR", NULL, "work in DIR"                                               \
+	}
+
 static const struct option_spec run_options[] = {
-    {"-m", "TEXT", NULL, "the issue itself, instead of a file"},
-    {"--model", "PROVIDER:NAME", "model.name", "anthropic:NAME, openai:NAME or replay:FILE"},
-    {"--base-url", "URL", "model.baseUrl", "where the provider's API is"},
-    {"--key", "SOURCE", "model.key",
-     "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},
-    {"--test", "COMMAND", "test.command", "build and test command"},
-    {"--rounds", "N", "run.rounds", "most rounds of model and test"},
-    {"--base", "REV", NULL,
-     "base commit: a branch, a tag or a whole object id (default: HEAD)"},
-    {"--branch", "NAME", NULL, "branch to push (default: agent/ and a name made of the issue)"},
-    {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},
-    {"--dry-run", NULL, NULL, "stop before publishing and print the diff"},
-    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
-    {"--limits", "MODE", "jail.limits",
-     "degraded-ok: go on where no memory and process caps can be had"},
-    {"--again", NULL, NULL, "do an issue that is closed, locked or has a pull request"},
-    {"--no-status", NULL, NULL, "do not look for uncommitted changes"},
-    {"--json", NULL, NULL, "print events as JSON Lines on standard output"},
-    {"-c", "KEY=VALUE", NULL, "operator configuration for this run (agent help config)"},
-    {"-C", "DIR", NULL, "work in DIR"},
+    RUN_ASKED, {"--json", NULL, NULL, "print events as JSON Lines on standard output"}, {NULL}};
+
+static const struct option_spec queue_options[] = {
+    RUN_ASKED,
+    {"--priority", "N", NULL, "-9 to 9, higher is earlier (default: 0)"},
+    {"--origin", "WHO", NULL, "who adds it: person (default), hook or cron"},
+    {"--all", NULL, NULL, "list those that have ended, too"},
+    {"--json", NULL, NULL, "print the jobs as JSON"},
+    {NULL}};
+
+static const struct option_spec work_options[] = {
+    {"--once", NULL, NULL, "end when no job is left that may run"},
+    {"--jobs", "N", "queue.jobs", "most jobs at once"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration of the queue"},
     {NULL}};
 
 static const struct option_spec publish_options[] = {
@@ -171,6 +193,9 @@ static const struct command commands[] = {
      edit_options, cmd_edit, false},
     {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
      hook_options, cmd_hook, false},
+    {"queue", "add [options] ISSUE|- | list|show|cancel|retry [JOB]",
+     "jobs for agent work: add, look, cancel, try again", queue_options, cmd_queue, false},
+    {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command",
      no_options, cmd_help, false},

@@ -30,7 +30,9 @@ static const char **text_field(struct options *options, const char *name)
 		      {"--dir", &options->dir},
 		      {"--format", &options->format},
 		      {"--allowed-signers", &options->allowed_signers},
-		      {"--backend", &options->backend}};
+		      {"--backend", &options->backend},
+		      {"--priority", &options->priority},
+		      {"--origin", &options->origin}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)
@@ -43,11 +45,18 @@ static bool *flag_field(struct options *options, const char *name)
 	const struct {
 		const char *name;
 		bool *field;
-	} fields[] = {{"--json", &options->json},	    {"--dry-run", &options->dry_run},
-		      {"--no-status", &options->no_status}, {"--dirty", &options->dirty},
-		      {"--verify", &options->verify},	    {"--write", &options->write},
-		      {"--input", &options->input},	    {"--config", &options->for_config},
-		      {"--attack", &options->attack},	    {"--again", &options->again}};
+	} fields[] = {{"--json", &options->json},
+		      {"--dry-run", &options->dry_run},
+		      {"--no-status", &options->no_status},
+		      {"--dirty", &options->dirty},
+		      {"--verify", &options->verify},
+		      {"--write", &options->write},
+		      {"--input", &options->input},
+		      {"--config", &options->for_config},
+		      {"--attack", &options->attack},
+		      {"--again", &options->again},
+		      {"--all", &options->all},
+		      {"--once", &options->once}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

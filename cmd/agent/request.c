@@ -40,9 +40,14 @@ static int read_issue(const struct options *options, const struct repository *re
 	int fd AUTO_FD = -1, result;
 
 	if (options->word_count > 1 || (!word == !options->message)) {
-		error_set(err, ERROR_USAGE, "agent run takes one issue: a file, - or -m TEXT");
+		const char *name = options->command->name;
+		const char *verb = strcmp(name, "queue") == 0 ? "queue add" : name;
+
+		error_set(err, ERROR_USAGE, "agent %s takes one issue: a file, - or -m TEXT",
+			  verb);
 		return error_next(
-		    err, "agent run 42.md, agent run - < 42.md, agent run -m 'sum() is wrong'");
+		    err, "agent %s 42.md, agent %s - < 42.md, agent %s -m 'sum() is wrong'",
+		    verb, verb, verb);
 	}
 	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
 	if (!word) {
@@ -220,31 +225,40 @@ static struct json *make_request(const struct options *options, const struct rep
 	return MEM_STEAL(request);
 }
 
+int request_make(const struct options *options, struct strbuf *issue, struct json **request,
+		 struct error *err)
+{
+	struct json *about AUTO_JSON = js_object_new();
+	struct repository repo;
+	const char *source = "-m";
+
+	strbuf_init(issue, ISSUE_MAX);
+	if (repository_find(NULL, &repo, err) == 0 &&
+	    read_issue(options, &repo, issue, &source, about, err) == 0)
+		*request = make_request(options, &repo, issue, source, about, "", err);
+	repository_release(&repo);
+	return *request ? 0 : err->kind;
+}
+
+int request_store(const struct rundir *dir, struct json *request, const char *issue, size_t len,
+		  struct error *err)
+{
+	int result = fd_replace_file(dir->fd, "issue.md", issue, len, 0400, err);
+
+	js_set_str(request, "id", dir->id);
+	return result ? result : rundir_write(dir, "request.json", request, err);
+}
+
 int run_begin(struct run *run, struct options *options, struct error *err)
 {
 	struct strbuf issue AUTO_STRBUF = STRBUF_NONE;
-	struct json *request AUTO_JSON = NULL, *about AUTO_JSON = js_object_new();
-	struct repository repo;
+	struct json *request AUTO_JSON = NULL;
 	char *state AUTO_FREE = NULL;
-	const char *source = "-m";
-	int result;
 
-	strbuf_init(&issue, ISSUE_MAX);
-	if (repository_find(NULL, &repo, err)) {
-		repository_release(&repo);
-		return err->kind;
-	}
-	if (read_issue(options, &repo, &issue, &source, about, err) == 0)
-		request = make_request(options, &repo, &issue, source, about, "", err);
-	repository_release(&repo);
-	if (!request)
+	if (request_make(options, &issue, &request, err))
 		return err->kind;
 	state = rundir_state_dir(err);
 	if (!state || rundir_create(state, &run->dir, err))
 		return err->kind;
-	js_set_str(request, "id", run->dir.id);
-	result = fd_replace_file(run->dir.fd, "issue.md", issue.data, issue.len, 0400, err);
-	if (result == 0)
-		result = rundir_write(&run->dir, "request.json", request, err);
-	return result;
+	return request_store(&run->dir, request, issue.data, issue.len, err);
 }

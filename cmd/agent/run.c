@@ -124,6 +124,14 @@ char *round_file(int round, const char *name)
 	return mem_printf("round-%d/%s", round, name);
 }
 
+/* Between two steps: whether a worker has asked for the end of it (agent work). */
+static int check_stop(struct run *run, struct error *err)
+{
+	if (unlinkat(run->dir.fd, RUN_STOP_FILE, 0) < 0)
+		return 0;
+	return error_set(err, ERROR_INTERRUPTED, "stopped between two steps, as asked");
+}
+
 /* One round: 1 green, 0 red (feedback set), or an error kind. */
 static int go_round(struct run *run, int round, char **feedback, struct error *err)
 {
@@ -134,7 +142,11 @@ static int go_round(struct run *run, int round, char **feedback, struct error *e
 	dir = rundir_subdir(&run->dir, dir_name, err);
 	if (!dir)
 		return err->kind;
-	result = step_model(run, round, *feedback, err);
+	result = check_stop(run, err);
+	if (result == 0)
+		result = step_model(run, round, *feedback, err);
+	if (result == 0)
+		result = check_stop(run, err);
 	if (result == 0)
 		result = step_edit(run, round, err);
 	if (result == 0)
@@ -224,12 +236,16 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 	if (result == 0)
 		result = step_preflight(run, err);
 	if (result == 0)
+		result = check_stop(run, err);
+	if (result == 0)
 		result = step_fetch(run, false, err);
 	if (result == 0 && !find_green(run))
 		result = step_layer(run, err);
 	if (result == 0)
 		result = go_rounds(run, green_round, err);
 	step_status_end(run);
+	if (result == 0)
+		result = check_stop(run, err);
 	if (result == 0 && !dry)
 		result = step_publish(run, *green_round, err);
 	if (result == 0 && !dry)

@@ -134,7 +134,7 @@ with Tap() as t, Place() as place:
     if os.geteuid() == 0:
         full = place.path("full")
         os.mkdir(full)
-        script = (f'mount -t tmpfs -o size=96k tmpfs "{full}" && exec "$@"')
+        script = (f'mount -t tmpfs -o size=192k tmpfs "{full}" && exec "$@"')
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh"] + place.command(plain),
                               env={**place.env, "AGENT_STATE_DIR": full}, cwd=good, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=100)
