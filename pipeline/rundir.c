@@ -16,6 +16,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 
@@ -71,6 +72,38 @@ static int lock_run(struct rundir *run, struct error *err)
 		error_set(err, ERROR_SKIPPED, "another process works on run %s", run->id);
 		return error_next(err, "agent show %s tells how far it is", run->id);
 	}
+	return 0;
+}
+
+/* Who has the lock wrote its id into it. */
+static int held_by_other(int fd, struct error *err)
+{
+	char id[40] = "";
+	ssize_t n = pread(fd, id, sizeof(id) - 1, 0);
+
+	id[n > 0 ? strspn(id, "0123456789abcdef-") : 0] = '\0';
+	error_set(err, ERROR_SKIPPED, "run %s works on the same issue",
+		  id[0] ? id : "(just begun)");
+	return error_next(err, "agent show %s tells how far it is", id);
+}
+
+int rundir_lock_key(const struct rundir *run, const char *key, int *fd, struct error *err)
+{
+	char digest[65], *dir AUTO_FREE = mem_printf("%s/locks", run->state);
+	char *path AUTO_FREE = NULL;
+
+	sha256_hex(key, strlen(key), digest);
+	path = mem_printf("%s/%.32s", dir, digest);
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, ERROR_FAILED, errno, "%s", dir);
+	*fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*fd < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", path);
+	if (flock(*fd, LOCK_EX | LOCK_NB) < 0)
+		return held_by_other(*fd, err);
+	/* for the message of those who come meanwhile: the lock itself is the kernel's */
+	if (ftruncate(*fd, 0) < 0 || pwrite(*fd, run->id, strlen(run->id), 0) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", path);
 	return 0;
 }
 

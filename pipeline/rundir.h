@@ -51,6 +51,12 @@ void rundir_release(struct rundir *run);
 /* Ids of all runs, oldest first; text_free_words frees. Never NULL. */
 char **rundir_list(const char *state);
 
+/*
+ * The one run at a time that key stands for (a repository and an issue): *fd is the lock, which
+ * ends with it, the caller's. ERROR_SKIPPED, naming the run that has it, when another process does.
+ */
+int rundir_lock_key(const struct rundir *run, const char *key, int *fd, struct error *err);
+
 bool rundir_has(const struct rundir *run, const char *name);
 
 /* Makes a directory of the run (mode 0700; existing is fine) and gives its absolute path

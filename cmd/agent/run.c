@@ -358,8 +358,21 @@ int run_go(struct run *run, bool dry, struct error *err)
 	return result;
 }
 
+/* One run at a time of an issue in a repository: two would pay for the model twice. A dry run takes
+ * nothing from anybody. */
+static int lock_issue(const struct run *run, bool dry, int *fd, struct error *err)
+{
+	char *key AUTO_FREE =
+	    mem_printf("%s\n%s", js_str(run->request, "repository", ""),
+		       js_str(js_get(run->request, "issue"), "identity", run->dir.id));
+
+	return dry ? 0 : rundir_lock_key(&run->dir, key, fd, err);
+}
+
 int cmd_run(struct options *options, struct error *err)
 {
+	int lock AUTO_FD = -1;
+
 	struct run run = {.key_fd = -1,
 			  .deps_lock = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
@@ -369,6 +382,8 @@ int cmd_run(struct options *options, struct error *err)
 
 	if (result == 0)
 		result = run_open(&run, options, err);
+	if (result == 0)
+		result = lock_issue(&run, options->dry_run, &lock, err);
 	if (result == 0)
 		result = run_go(&run, options->dry_run, err);
 	run_release(&run);
@@ -446,6 +461,7 @@ static int refuse_ref(const struct options *options, struct error *err)
 
 static int go_on(struct options *options, bool publish, struct error *err)
 {
+	int lock AUTO_FD = -1;
 	struct run run = {.key_fd = -1,
 			  .deps_lock = -1,
 			  .dir = {.fd = -1, .lock_fd = -1},
@@ -475,6 +491,8 @@ static int go_on(struct options *options, bool publish, struct error *err)
 		result = refuse_ref(options, err);
 	if (result == 0 && options->branch)
 		result = run_rename(&run, options->branch, err);
+	if (result == 0)
+		result = lock_issue(&run, !publish && is_dry(&run), &lock, err);
 	if (result == 0)
 		result = run_go(&run, !publish && is_dry(&run), err);
 	run_release(&run);

@@ -37,7 +37,7 @@ FOREVER = [
     ("404-model", 2, 1, "unknown model \"test-model\" (404)", False, BOTH, {}),
     ("404", 2, 1, "nothing there answers to this provider's requests (404)", False, BOTH, {}),
     ("400", 4, 1, "the request was refused (400): something about \\x1b[31m the request", False, BOTH, {}),
-    ("400-tools", 2, 1, "no tool calls with model \"test-model\"", False, BOTH, {}),
+    ("400-tools", 2, 2, "no tool calls with model \"test-model\"", False, BOTH, {}),
     ("400-long", 4, 1, "does not fit the model's context window", False, BOTH, {}),
     ("redirect", 4, 1, "redirects are not followed (302): it sends us to elsewhere.example", False, BOTH, {}),
     ("html", 2, 1, "its content type is \"text/html\"", False, BOTH, {}),
