@@ -216,7 +216,7 @@ int forge_issue_word(const char *word, const char *remote, const char *kind, con
 		return error_next(err, "name it by its page's address, or publish.remote");
 	}
 	if (forge_from_url(remote, kind, api, forge, err))
-		return err->kind;
+		return error_wrap(err, "issue %s (there is no such file)", word);
 	if (hash && hash > word && set_name(forge, word, (size_t)(hash - word)) < 0)
 		return error_set(err, ERROR_USAGE, "%s: not OWNER/REPO#NUMBER", word);
 	return 1;
