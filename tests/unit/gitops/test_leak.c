@@ -159,8 +159,7 @@ static void hostile_lines_take_no_long_time(void **state)
 					    "password: \"",
 					    "-----BEGIN ",
 					    "a=",
-					    "-----BEGIN PRIVATE"
-					    " KEY",
+					    "-----BEGIN PRIVATE KEY",
 					    "AAAAAAAAAAAA"};
 	(void)state;
 
