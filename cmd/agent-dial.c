@@ -274,6 +274,8 @@ static void hand_on(struct dial *dial)
 	struct link *link = link_free_one(dial);
 	int on = 1;
 
+	if (!link)
+		return; /* when one has ended */
 	if (!answer_ok(dial->theirs)) {
 		int code = errno;
 

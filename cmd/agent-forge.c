@@ -509,7 +509,7 @@ static int find_comment(struct pulling *pulling, long long *id, struct error *er
 	bool more = true;
 
 	*id = 0;
-	if (find_self(pulling, &self, err))
+	if (find_self(pulling, &self, err) || !self)
 		return err->kind;
 	for (int page = 1; more && page <= PAGES_MAX && !*id; page++) {
 		struct json *answer AUTO_JSON = NULL;

@@ -127,10 +127,11 @@ static void report(const struct checkout_stats *stats)
 {
 	struct json *fields = js_object_new();
 
-	js_set_int(fields, "files", (long long)(stats->files + stats->links));
+	js_set_int(fields, "files", (long long)stats->files + (long long)stats->links);
 	js_set_int(fields, "bytes", (long long)stats->bytes);
 	js_set_int(fields, "records",
-		   (long long)(stats->files + stats->links + stats->removed));
+		   (long long)stats->files + (long long)stats->links +
+		       (long long)stats->removed);
 	js_set_int(fields, "lfs_pointers", (long long)stats->lfs_pointers);
 	js_set_int(fields, "submodules", (long long)stats->submodules);
 	js_set_int(fields, "encodings_kept", (long long)stats->encodings_kept);

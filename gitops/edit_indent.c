@@ -175,13 +175,13 @@ bool indent_translate(const struct indent_map *map, const char *from, size_t len
 		strbuf_add(out, pair->to, pair->to_len);
 		return true;
 	}
-	if (shift >= 0) {
+	if (shift >= 0 && map->pairs) {
 		strbuf_add(out, map->pairs[0].to, (size_t)shift);
 		strbuf_add(out, from, len);
 		return true;
 	}
 	size_t drop = common_drop(map);
-	if (drop && len >= drop && memcmp(from, map->pairs[0].from, drop) == 0) {
+	if (drop && map->pairs && len >= drop && memcmp(from, map->pairs[0].from, drop) == 0) {
 		strbuf_add(out, from + drop, len - drop);
 		return true;
 	}

@@ -221,6 +221,8 @@ static int take_status(struct json *audit, const char *text)
 
 	if (!name || (!first && strcmp(name, "Groups") != 0))
 		return -1;
+	if (!first)
+		first = mem_strdup("");
 	for (size_t i = 0; i < ARRAY_LEN(caps); i++)
 		if (strcmp(caps[i].line, name) == 0)
 			js_set_str(js_get(audit, caps[i].object), caps[i].key, first);

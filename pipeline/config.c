@@ -254,10 +254,10 @@ static int check_glob(const struct config_key *key, const char *value, const cha
 	return 0;
 }
 
-static int check_rule(const char *value, const char *origin, struct error *err)
+static int check_rule(const struct config_key *key, const char *value, const char *origin,
+		      struct error *err)
 {
 	static const char outcomes[] = "allow review strip refuse";
-	const struct config_key *key = find_key("apply.protect");
 	size_t len = strcspn(value, " ");
 	char *outcome AUTO_FREE = mem_strndup(value, len);
 
@@ -330,7 +330,7 @@ static int check_value(const struct config_key *key, const char *value, const ch
 	case CONFIG_URL:
 		return check_url(key, value, origin, err);
 	case CONFIG_RULES:
-		return check_rule(value, origin, err);
+		return check_rule(key, value, origin, err);
 	case CONFIG_GLOBS:
 		return check_glob(key, value, origin, err);
 	case CONFIG_STRING:

@@ -67,7 +67,7 @@ static void make_key(const struct jail_spec *spec, const char *boot, const char 
 	tested->key[0] = '\0';
 	if (spec->backend != JAIL_NATIVE || !boot[0])
 		return;
-	strbuf_init(&text, 2 * JAIL_SPEC_MAX);
+	strbuf_init(&text, (size_t)2 * JAIL_SPEC_MAX);
 	strbuf_addf(&text, "jailtested 1\n%s\n%u %u\n", boot, geteuid(), getegid());
 	if (!add_program(&text, program))
 		return;
@@ -99,7 +99,7 @@ static void read_keys(int dir, struct strbuf *keys)
 {
 	int fd AUTO_FD = openat(dir, NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	strbuf_init(keys, KEYS_MOST * KEY_LINE);
+	strbuf_init(keys, (size_t)KEYS_MOST * KEY_LINE);
 	if (fd < 0 || !is_ours_alone(fd, S_IFREG) || fd_read_all(fd, keys) < 0 || keys->full ||
 	    keys->len % KEY_LINE)
 		strbuf_reset(keys);

@@ -155,7 +155,7 @@ static int insert(struct queue *queue, const struct queue_new *job, long long *i
 static int add(struct queue *queue, const struct queue_new *job, long long *id,
 	       struct error *err)
 {
-	struct live queued, running;
+	struct live queued = {0}, running = {0};
 	char *reason AUTO_FREE = NULL;
 
 	if (find_live(queue, "queued", job, &queued, err) ||
@@ -298,7 +298,7 @@ static int retry(struct queue *queue, long long id, struct error *err)
 {
 	struct json *jobs AUTO_JSON = queue_list(queue, id, true, err);
 	struct queue_new same = {.digest = ""};
-	struct live queued, running;
+	struct live queued = {0}, running = {0};
 	const char *state;
 
 	if (!jobs)

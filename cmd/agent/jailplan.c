@@ -314,7 +314,7 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 {
 	char nothing[] = "true";
 	char *const just_true[] = {nothing, NULL};
-	struct jail_start start;
+	struct jail_start start = {.facts_fd = -1, .go_fd = -1};
 	struct jail_spec spec;
 	int result;
 

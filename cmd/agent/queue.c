@@ -125,7 +125,7 @@ static void span(char *dst, size_t size, long long ms)
 		snprintf(dst, size, "%lld s", s);
 	else if (s < 7200)
 		snprintf(dst, size, "%lld min", s / 60);
-	else if (s < 48 * 3600)
+	else if (s < 48LL * 3600)
 		snprintf(dst, size, "%lld h", s / 3600);
 	else
 		snprintf(dst, size, "%lld d", s / 86400);

@@ -202,7 +202,7 @@ static int become_maker(struct run *run, const char *tree, int *lock, struct err
 		struct error busy = {0};
 		int result = layerstore_lock(run->dir.state, tree, lock, &busy);
 
-		if (result == 0 || result != ERROR_LATER) {
+		if (result != ERROR_LATER) {
 			*err = busy;
 			return result;
 		}

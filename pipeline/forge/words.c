@@ -22,8 +22,13 @@ void words_escape(const char *text, size_t len, struct strbuf *out)
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
 
+		/* what is not shown does not begin a line either */
+		if ((unsigned char)c < 0x20 && c != '\n' && c != '\t')
+			continue;
 		if (at_start && (c == ' ' || c == '\t'))
 			continue;
+		if (c == '\t')
+			c = ' ';
 		/* "/merge" on a line of its own is an order to GitLab; "===" makes a heading of
 		 * the line above */
 		if (at_start && (c == '/' || c == '=' || c == '-' || c == '+')) {
@@ -33,14 +38,11 @@ void words_escape(const char *text, size_t len, struct strbuf *out)
 		}
 		at_start = c == '\n';
 		/* "www.…" becomes a link without any scheme */
-		if (c == '.' && i >= 3 && strncasecmp(text + i - 3, "www", 3) == 0) {
+		if (c == '.' && out->len >= 3 &&
+		    strncasecmp(out->data + out->len - 3, "www", 3) == 0) {
 			strbuf_adds(out, "&#46;");
 			continue;
 		}
-		if (c == '\r')
-			continue;
-		if ((unsigned char)c < 0x20 && c != '\n')
-			continue;
 		if (strchr("&<>\"'`*_[]()!#@~|\\:$", c) && c)
 			strbuf_addf(out, "&#%d;", c);
 		else

@@ -244,7 +244,7 @@ static int put_runner(struct jail_run *run, int root)
 	int to AUTO_FD =
 	    openat(root, &GVISOR_RUNNER[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
 	off_t offset = 0;
-	ssize_t n;
+	ssize_t n = -1;
 
 	while (to >= 0 && (n = sendfile(to, run->self, &offset, 1 << 30)) > 0)
 		continue;

@@ -498,7 +498,7 @@ int outer_main(const char *fault)
 	run_init(&outer.run);
 	outer.run.fault = fault;
 	strbuf_init(&outer.go_text, GO_MAX);
-	strbuf_init(&outer.applied, 2 * JAIL_APPLIED_MAX);
+	strbuf_init(&outer.applied, (size_t)2 * JAIL_APPLIED_MAX);
 	if (set_up(&outer) == 0)
 		watch(&outer);
 	/* No go: nothing was run, and nobody waits to hear so. */

@@ -170,6 +170,7 @@ static bool only_loopback_is_there(void)
 	struct ifconf list = {.ifc_len = sizeof(found), .ifc_req = found};
 	int sock AUTO_FD = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
+	memset(found, 0, sizeof(found));
 	return sock >= 0 && ioctl(sock, SIOCGIFCONF, &list) == 0 &&
 	       list.ifc_len == sizeof(found[0]) && strcmp(found[0].ifr_name, "lo") == 0;
 }

@@ -398,8 +398,8 @@ ATTACK(shares)
 
 	while (table && fgets(line, sizeof(line), table)) {
 		if (sscanf(line, "%*s %4095s %63s", point, type) != 2 ||
-		    (strcmp(type, "virtiofs") && strcmp(type, "9p") &&
-		     strncmp(type, "nfs", 3) && strncmp(type, "fuse", 4)))
+		    (strcmp(type, "virtiofs") != 0 && strcmp(type, "9p") != 0 &&
+		     strncmp(type, "nfs", 3) != 0 && strncmp(type, "fuse", 4) != 0))
 			continue;
 		REFUSED(text("the share %s made writable", point),
 			mount(NULL, point, NULL, MS_REMOUNT, NULL), EPERM, ENOSYS);

@@ -317,8 +317,9 @@ ATTACK(other_homes)
 			worked("/etc/passwd is the host's: it names %s", user);
 		/* of system users home is a directory that anybody has */
 		uid = strtol(fields[2], NULL, 10);
-		if ((uid == 0 || uid >= 1000) && strcmp(fields[5], "/") &&
-		    (!home || strcmp(fields[5], home)) && strcmp(fields[5], "/nonexistent"))
+		if ((uid == 0 || uid >= 1000) && strcmp(fields[5], "/") != 0 &&
+		    (!home || strcmp(fields[5], home) != 0) &&
+		    strcmp(fields[5], "/nonexistent") != 0)
 			try_open(fields[5], O_RDONLY | O_DIRECTORY);
 	}
 	if (file)
