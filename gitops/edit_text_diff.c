@@ -540,6 +540,20 @@ static int check_end(const struct diff *diff)
 	return 0;
 }
 
+/* A copy is one of the file as it was before the patch (git-diff(1), "copy from"): copies go before
+ * whatever else the patch does to their source. Nothing else of the order changes. */
+static void put_copies_first(struct edit_list *list, size_t from)
+{
+	size_t count = list->len - from, used = 0;
+	struct edit *sorted AUTO_FREE = mem_calloc(count + 1, sizeof(*sorted));
+
+	for (int copies = 1; copies >= 0; copies--)
+		for (size_t i = from; i < list->len; i++)
+			if (list->items[i].copy == (copies == 1))
+				sorted[used++] = list->items[i];
+	memcpy(list->items + from, sorted, count * sizeof(*sorted));
+}
+
 int read_diff(struct doc *doc)
 {
 	struct diff diff = {.doc = doc};
@@ -554,6 +568,8 @@ int read_diff(struct doc *doc)
 		rc = end_section(&diff);
 	if (rc == 0 && doc->list->len == before)
 		rc = doc_refuse(doc, EDIT_MALFORMED, 0, "there is no diff in the text");
+	if (rc == 0)
+		put_copies_first(doc->list, before);
 	section_release(&diff.section);
 	free(diff.fence_name);
 	return rc;
