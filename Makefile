@@ -83,7 +83,7 @@ SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_probe    := $(wildcard sandbox/probe/*.c)
-SRC_base-static := pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
+SRC_base-static := pipeline/base/signals.c pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
 		   pipeline/base/fdio.c pipeline/base/jsonw.c
 ARCHIVES := base pipeline model http forge fetch publish gitops patterns sandbox sandbox-spec jail probe base-static
 

@@ -22,6 +22,7 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/signals.h"
 #include "pipeline/fds.h"
 
 #define FD_ABOVE 64 /* sources are moved here first, so that no target is one of them */
@@ -69,25 +70,6 @@ static void child_fail(int status_fd, enum step step)
 	ssize_t n = write(status_fd, &failure, sizeof(failure));
 
 	_exit(n == (ssize_t)sizeof(failure) ? 125 : 124);
-}
-
-static void child_signals(void)
-{
-	/* rt_sigaction(2) itself: glibc keeps 32 and 33 for its threads and refuses them, but
-	 * somebody may have made us with them ignored. */
-	const struct {
-		void *handler; /* SIG_DFL */
-		unsigned long flags;
-		void *restorer;
-		unsigned long mask;
-	} action = {NULL, 0, NULL, 0};
-	sigset_t none;
-
-	for (int i = 1; i < _NSIG; i++)
-		syscall(SYS_rt_sigaction, i, &action, NULL,
-			sizeof(action.mask)); /* KILL, STOP: EINVAL */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static int child_descriptors(struct plan *plan, int *status_fd)
@@ -143,7 +125,7 @@ static void run_child(struct plan *plan, int status_fd, pid_t parent)
 
 	if (setsid() < 0)
 		child_fail(status_fd, STEP_SESSION);
-	child_signals();
+	signals_reset();
 	if (child_descriptors(plan, &status_fd) < 0)
 		child_fail(status_fd, STEP_DESCRIPTORS);
 	if (plan->in_session_root) {

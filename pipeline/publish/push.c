@@ -27,6 +27,7 @@
 #include "pipeline/publish/pump.h"
 #include "pipeline/publish/relay.h"
 #include "pipeline/publish/rules.h"
+#include "pipeline/publish/scratch.h"
 #include "pipeline/publish/sshagent.h"
 #include "pipeline/publish/sshkey.h"
 #include "pipeline/secret.h"
@@ -323,7 +324,6 @@ static int push_https(struct push *push, struct error *err)
 static int write_known_hosts(const struct publish_job *job, struct error *err)
 {
 	AUTO_FREE char *name = remote_host_key_name(&job->remote);
-	int fd AUTO_FD = -1;
 
 	if (!job->known_hosts || !job->known_hosts[0]) {
 		error_set(err, ERROR_USAGE,
@@ -335,15 +335,8 @@ static int write_known_hosts(const struct publish_job *job, struct error *err)
 		    "known_hosts",
 		    name);
 	}
-	if (unlink(HELPER_KNOWN_HOSTS) < 0 && errno != ENOENT)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s",
-				   HELPER_KNOWN_HOSTS);
-	fd = open(HELPER_KNOWN_HOSTS, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		  0600);
-	if (fd < 0 || fd_write_all(fd, job->known_hosts, strlen(job->known_hosts)) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s",
-				   HELPER_KNOWN_HOSTS);
-	return 0;
+	return scratch_write(HELPER_KNOWN_HOSTS, job->known_hosts, strlen(job->known_hosts),
+			     err);
 }
 
 static int push_ssh(struct push *push, struct error *err)

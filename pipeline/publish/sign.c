@@ -12,6 +12,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/publish/gitrun.h"
 #include "pipeline/publish/helper.h"
+#include "pipeline/publish/scratch.h"
 #include "pipeline/publish/sshkey.h"
 #include "pipeline/publish/sshsig.h"
 #include "pipeline/secret.h"
@@ -24,19 +25,6 @@ static const char agent_socket[] = "SSH_AUTH_SOCK=" HELPER_AGENT_SOCKET;
 static const char *const sign_env[] = {
     "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "TZ=UTC", agent_socket, NULL};
 
-/* Writes a file of the scratch directory, in place of one that an earlier attempt left. */
-static int write_scratch(const char *name, const void *data, size_t len, struct error *err)
-{
-	int fd AUTO_FD = -1;
-
-	if (unlink(name) < 0 && errno != ENOENT)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s", name);
-	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fd_write_all(fd, data, len) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s", name);
-	return 0;
-}
-
 /* Runs one program to its end with data as its standard input. 0 when it ends with 0. */
 static int run_keygen(struct signer *signer, const char *const *argv, const void *data,
 		      size_t len, struct strbuf *out, struct error *err)
@@ -46,7 +34,7 @@ static int run_keygen(struct signer *signer, const char *const *argv, const void
 	char words[256];
 
 	gitrun_init(&run);
-	if (write_scratch(INPUT, data, len, err))
+	if (scratch_write(INPUT, data, len, err))
 		return err->kind;
 	input = open(INPUT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (input < 0)
@@ -78,7 +66,7 @@ static int write_public_key(struct signer *signer, struct error *err)
 		return err->kind;
 	if (sshsig_fingerprint(line.data, line.len, signer->fingerprint) < 0)
 		return error_set(err, ERROR_FAILED, "signing: ssh-add -L names no key");
-	return write_scratch(PUBLIC_KEY, line.data, line.len, err);
+	return scratch_write(PUBLIC_KEY, line.data, line.len, err);
 }
 
 int signer_open(struct signer *signer, int key_fd, struct error *err)
@@ -116,7 +104,7 @@ int signer_sign(struct signer *signer, const char *name_space, const void *data,
 	strbuf_init(&armour, SSHSIG_ARMOUR_MAX);
 	strbuf_init(&said, 65536);
 	if (run_keygen(signer, sign, data, len, &armour, err) ||
-	    write_scratch(SIGNATURE, armour.data, armour.len, err) ||
+	    scratch_write(SIGNATURE, armour.data, armour.len, err) ||
 	    run_keygen(signer, check, data, len, &said, err))
 		return err->kind;
 	strbuf_add(out, armour.data, armour.len);

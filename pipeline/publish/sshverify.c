@@ -12,6 +12,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/publish/gitrun.h"
+#include "pipeline/publish/scratch.h"
 
 #define DEADLINE_MS 15000
 #define INPUT "input"
@@ -20,18 +21,6 @@
 
 static const char *const plain_env[] = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C",
 					"TZ=UTC", NULL};
-
-static int write_file(const char *name, const void *data, size_t len, struct error *err)
-{
-	int fd AUTO_FD = -1;
-
-	if (unlink(name) < 0 && errno != ENOENT)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s", name);
-	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fd_write_all(fd, data, len) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s", name);
-	return 0;
-}
 
 /* Runs ssh-keygen with the signed bytes as its input; its words are in run. 0 or an error kind. */
 static int keygen(const char *const *argv, struct gitrun *run, struct error *err)
@@ -138,13 +127,13 @@ int sshverify_run(const char *name_space, const void *data, size_t len, const ch
 	if (!gmtime_r(&at, &parts) ||
 	    !strftime(verify_time, sizeof(verify_time), "-Overify-time=%Y%m%d%H%M%S", &parts))
 		return error_set(err, ERROR_FAILED, "the commit's time is out of range");
-	if (write_file(INPUT, data, len, err) ||
-	    write_file(SIGNATURE, armour, armour_len, err) ||
+	if (scratch_write(INPUT, data, len, err) ||
+	    scratch_write(SIGNATURE, armour, armour_len, err) ||
 	    check_bytes(name_space, found, err))
 		return err->kind;
 	if (found->result == SSHVERIFY_BAD || !allowed)
 		return 0;
-	if (write_file(ALLOWED, allowed, strlen(allowed), err))
+	if (scratch_write(ALLOWED, allowed, strlen(allowed), err))
 		return err->kind;
 	return check_signer(name_space, verify_time, found, err);
 }
