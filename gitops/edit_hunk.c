@@ -308,7 +308,7 @@ static void assemble(struct placing *job, struct strbuf *out)
 	const struct lines *lines = &job->file->lines;
 	size_t line = 0, start = out->len;
 
-	qsort(job->splices, job->len, sizeof(*job->splices), compare_splices);
+	mem_sort(job->splices, job->len, sizeof(*job->splices), compare_splices);
 	for (size_t i = 0; i < job->len; i++) {
 		const struct splice *splice = &job->splices[i], *last = i ? splice - 1 : NULL;
 		if (last && same_splice(last, splice))

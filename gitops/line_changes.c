@@ -100,11 +100,11 @@ void line_changes_find(const char *old, size_t old_len, const char *now, size_t 
 	struct lines before = split(old, old_len, trimmed),
 		     after = split(now, now_len, trimmed);
 
-	qsort(before.items, before.count, sizeof(*before.items), by_text);
-	qsort(after.items, after.count, sizeof(*after.items), by_text);
+	mem_sort(before.items, before.count, sizeof(*before.items), by_text);
+	mem_sort(after.items, after.count, sizeof(*after.items), by_text);
 	drop_pairs(&before, &after);
-	qsort(before.items, before.count, sizeof(*before.items), by_number);
-	qsort(after.items, after.count, sizeof(*after.items), by_number);
+	mem_sort(before.items, before.count, sizeof(*before.items), by_number);
+	mem_sort(after.items, after.count, sizeof(*after.items), by_number);
 	*changes = (struct line_changes){after.items, before.items, after.count, before.count};
 }
 

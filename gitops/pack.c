@@ -28,7 +28,7 @@ static size_t sort_unique(struct pack_object *objects, size_t count)
 {
 	size_t kept = 0;
 
-	qsort(objects, count, sizeof(*objects), by_oid);
+	mem_sort(objects, count, sizeof(*objects), by_oid);
 	for (size_t i = 0; i < count; i++)
 		if (!kept || by_oid(&objects[kept - 1], &objects[i]) != 0)
 			objects[kept++] = objects[i];

@@ -126,7 +126,7 @@ int tree_update(struct gitops_repo *repo, const char *base, const struct tree_ch
 		return 0;
 	}
 	memcpy(sorted, changes, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare_changes);
+	mem_sort(sorted, count, sizeof(*sorted), compare_changes);
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		if (i && strcmp(sorted[i].path, sorted[i - 1].path) == 0)
 			return error_set(err, ERROR_FAILED, "'%s' is changed twice",

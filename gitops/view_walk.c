@@ -199,7 +199,7 @@ static int walk_dir(struct walk *walk, git_tree *base, int depth, struct error *
 		size_t before = list.len;
 		changed_children(walk->view, &walk->path, base, &list);
 		if (list.len > before)
-			qsort(list.items, list.len, sizeof(*list.items), compare_children);
+			mem_sort(list.items, list.len, sizeof(*list.items), compare_children);
 	}
 	for (size_t i = 0; i < list.len && rc == 0; i++)
 		rc = walk_child(walk, &list.items[i], depth, err);

@@ -211,7 +211,7 @@ size_t layerstore_candidates(const char *state, struct layer_stack *stacks, size
 		memcpy(seen[count].tree, entry->d_name, LAYERSTORE_ID_SIZE);
 		seen[count++].used = st.st_mtim;
 	}
-	qsort(seen, count, sizeof(*seen), latest_first);
+	mem_sort(seen, count, sizeof(*seen), latest_first);
 	for (size_t i = 0; i < count && found < most && read_boot(boot) == 0; i++) {
 		if (!lease(dirfd(dir), seen[i].tree, boot, &stacks[found]))
 			continue;

@@ -210,7 +210,7 @@ char **rundir_list(const char *state)
 	}
 	if (dir)
 		closedir(dir);
-	qsort(ids, count, sizeof(*ids), by_name);
+	mem_sort(ids, count, sizeof(*ids), by_name);
 	return ids;
 }
 

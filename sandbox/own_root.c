@@ -233,7 +233,7 @@ static int make_root(struct parts *parts, struct error *err)
 		return error_errno(err, ERROR_ISOLATION, errno,
 				   "own root: file system over " SHELF);
 	if (parts->count)
-		qsort(parts->items, parts->count, sizeof(parts->items[0]), compare_parts);
+		mem_sort(parts->items, parts->count, sizeof(parts->items[0]), compare_parts);
 	for (size_t i = 0; i < parts->count; i++)
 		if (put_part(&parts->items[i], err) < 0)
 			return ERROR_ISOLATION;

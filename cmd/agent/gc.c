@@ -264,7 +264,7 @@ static void sweep_layers(struct sweep *sweep)
 	each(sweep, "store/base", visit_base);
 	each(sweep, "store/deps", visit_deps);
 	if (sweep->count)
-		qsort(sweep->found, sweep->count, sizeof(*sweep->found), oldest_first);
+		mem_sort(sweep->found, sweep->count, sizeof(*sweep->found), oldest_first);
 	while ((layer = next_to_go(sweep, total(sweep) > most)))
 		remove_layer(sweep, layer);
 	if (total(sweep) > most)

@@ -45,6 +45,13 @@ char *mem_printf(const char *format, ...)
 	return checked(text);
 }
 
+void mem_sort(void *items, size_t count, size_t size,
+	      int (*compare)(const void *, const void *))
+{
+	if (count > 1)
+		qsort(items, count, size, compare);
+}
+
 void mem_wipe(void *data, size_t len)
 {
 	explicit_bzero(data, len);

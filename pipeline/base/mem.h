@@ -17,6 +17,10 @@ char *mem_strndup(const char *text, size_t len) __attribute__((returns_nonnull))
 char *mem_printf(const char *format, ...)
     __attribute__((returns_nonnull, format(printf, 1, 2)));
 
+/* As qsort of libc, but items may be NULL where count is 0, which qsort forbids. */
+void mem_sort(void *items, size_t count, size_t size,
+	      int (*compare)(const void *, const void *));
+
 /* Overwrites a secret; not optimised away. */
 void mem_wipe(void *data, size_t len);
 

@@ -58,7 +58,7 @@ static int by_path(const void *a, const void *b)
 static void sort_files(struct skeleton *out)
 {
 	if (out->count)
-		qsort(out->files, out->count, sizeof(*out->files), by_path);
+		mem_sort(out->files, out->count, sizeof(*out->files), by_path);
 }
 
 void skeleton_release(struct skeleton *skeleton)

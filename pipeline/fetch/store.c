@@ -374,7 +374,7 @@ static char **read_names(int dir_fd)
 	}
 	names[count] = NULL;
 	closedir(list);
-	qsort(names, count, sizeof(*names), by_bytes);
+	mem_sort(names, count, sizeof(*names), by_bytes);
 	return names;
 }
 

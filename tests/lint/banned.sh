@@ -32,6 +32,7 @@ localtime:shared buffer
 ctime:shared buffer
 getwd:no bound
 vfork:shares memory
+qsort:undefined for NULL, even of 0 items; use mem_sort
 '
 sources=$(find cmd pipeline gitops sandbox -name '*.[ch]' | sort)
 
@@ -66,7 +67,7 @@ look()
 strip_c $sources
 
 # shellcheck disable=SC2086
-found=$(look $sources)
+found=$(look $sources | grep -v '^pipeline/base/mem\.c:.*qsort' || true)
 if [ -z "$found" ]; then
 	tap_ok "no banned function is called"
 else
