@@ -5,7 +5,7 @@
  * SYNOPSIS
  *	agent-apply base | status | edit | try | words | pushed, started by agent(1) alone
  *
- *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev"}
+ *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev","config_rev"?}
  *		-> FD_OUT base.json (gitops/base.h)
  *	status	FD_JOB {"paths":{"repo","workdir"}}
  *		-> event {"event":"result","dirty","changed","untracked"}
@@ -91,7 +91,8 @@ static int run_base(struct stage *stage, struct error *err)
 
 	if (!where.gitdir)
 		return error_set(err, ERROR_USAGE, "job: no repository among its paths");
-	base = base_read(&where, js_str(stage->job, "rev", "HEAD"), err);
+	base = base_read(&where, js_str(stage->job, "rev", "HEAD"),
+			 js_str(stage->job, "config_rev", NULL), err);
 	return base ? write_json(FD_OUT, base, "base.json", err) : err->kind;
 }
 

@@ -79,7 +79,7 @@ static int add_commit(struct gitops_repo *repo, const char *oid, struct json *ou
 	return 0;
 }
 
-/* The repository's own configuration, as bytes of the base commit. */
+/* The repository's own configuration, as bytes of a commit. */
 static int add_config(struct view *view, struct json *out, struct error *err)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
@@ -93,17 +93,17 @@ static int add_config(struct view *view, struct json *out, struct error *err)
 	}
 	if (st.kind != VIEW_FILE && st.kind != VIEW_EXEC)
 		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " in the base commit is not a regular file");
+				 CONFIG_PATH " is not a regular file");
 	if (st.size > BASE_CONFIG_MAX)
 		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " in the base commit is bigger than %d bytes",
+				 CONFIG_PATH " is bigger than %d bytes",
 				 BASE_CONFIG_MAX);
 	strbuf_init(&text, BASE_CONFIG_MAX);
 	if ((rc = view_read(view, CONFIG_PATH, &text, err)) < 0)
 		return rc;
 	if (!text_is_utf8(text.data, text.len) || memchr(text.data, '\0', text.len))
 		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " in the base commit is not UTF-8 text");
+				 CONFIG_PATH " is not UTF-8 text");
 	js_set_strn(out, "config", text.data, text.len);
 	js_set_str(out, "config_oid", st.oid);
 	return 0;
@@ -131,8 +131,32 @@ static int add_files(struct view *view, struct json *out, struct error *err)
 	return 0;
 }
 
-static int gather(const struct gitops_paths *paths, const char *rev, struct json *out,
-		  struct error *err)
+/* rev: whose .agent/config counts. */
+static int add_trusted(struct gitops_repo *repo, const struct gitops_paths *paths,
+		       const char *rev, struct json *out, struct error *err)
+{
+	AUTO_VIEW struct view *view = NULL;
+	struct ref_value value = {.oid = ""};
+	char tree[GITOPS_OID_SIZE];
+	int rc = refs_resolve(paths, rev, &value, err);
+
+	if (rc == 0)
+		rc = base_peel(repo, value.oid, err);
+	if (rc == 0)
+		rc = repo_commit_tree(repo, value.oid, tree, err);
+	if (rc == 0 && !(view = view_new(repo, tree, NULL, err)))
+		rc = err->kind;
+	if (rc == 0)
+		rc = add_config(view, out, err);
+	if (rc < 0)
+		return error_wrap(err, "the configuration at %s", rev);
+	js_set_str(out, "config_ref", value.name[0] ? value.name : NULL);
+	js_set_str(out, "config_commit", value.oid);
+	return 0;
+}
+
+static int gather(const struct gitops_paths *paths, const char *rev, const char *config_rev,
+		  struct json *out, struct error *err)
 {
 	AUTO_REPO struct gitops_repo *repo = NULL;
 	AUTO_VIEW struct view *view = NULL;
@@ -156,13 +180,16 @@ static int gather(const struct gitops_paths *paths, const char *rev, struct json
 	view = view_new(repo, js_str(out, "tree", ""), NULL, err);
 	if (!view)
 		return err ? err->kind : ERROR_FAILED;
-	rc = add_config(view, out, err);
+	rc = add_trusted(repo, paths, config_rev ? config_rev : value.oid, out, err);
+	if (rc == 0 && !config_rev && value.name[0])
+		js_set_str(out, "config_ref", value.name);
 	return rc < 0 ? rc : add_files(view, out, err);
 }
 
-struct json *base_read(const struct gitops_paths *paths, const char *rev, struct error *err)
+struct json *base_read(const struct gitops_paths *paths, const char *rev,
+		       const char *config_rev, struct error *err)
 {
 	struct json *out AUTO_JSON = js_artefact_new("base", 1);
 
-	return gather(paths, rev, out, err) < 0 ? NULL : MEM_STEAL(out);
+	return gather(paths, rev, config_rev, out, err) < 0 ? NULL : MEM_STEAL(out);
 }

@@ -16,14 +16,17 @@ struct json;
  * Resolves rev ("HEAD", a ref, a branch or tag name, an object id) and gathers base.json:
  *
  *	{"kind":"base","version":1,"commit","tree","ref":name|null,"committer_time":N,
- *	 "subject":text,"config":text|null,"config_oid":oid|null,
- *	 "files":[{"path","oid","size","mode"}...],"object_format":"sha1","shallow":bool}
+ *	 "subject":text,"config":text|null,"config_oid":oid|null,"config_ref":name|null,
+ *	 "config_commit":oid,"files":[{"path","oid","size","mode"}...],"object_format":"sha1","shallow":bool}
  *
- * files: manifests and lock files in the root directory. New object, or NULL with err:
+ * files: manifests and lock files in the root directory. config: .agent/config of config_rev, the
+ * operator's trusted ref, where rev is a pushed one that may not say how it is tested (law L9); NULL: of
+ * rev itself. New object, or NULL with err:
  * ERROR_USAGE with one clear line for everything that is not a repository with a commit that
  * we can read.
  */
-struct json *base_read(const struct gitops_paths *paths, const char *rev, struct error *err);
+struct json *base_read(const struct gitops_paths *paths, const char *rev,
+		       const char *config_rev, struct error *err);
 
 /* Follows annotated tags to the commit that they name. 0 or ERROR_USAGE. */
 int base_peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct error *err);

@@ -150,6 +150,8 @@ int run_begin(struct run *run, struct options *options, struct error *err);
 /* Where it would be pushed and with what: sets remote and remote_url. 0 or an error kind. */
 int run_check_remote(struct run *run, struct error *err);
 int run_check_command(const struct run *run, struct error *err);
+/* ERROR_ISOLATION where nobody watches the run and its tests can have no uid of their own (DESIGN section 3). */
+int run_check_uid(const struct run *run, struct error *err);
 
 /* Once: the model's name, its base URL, its key. 0 or an error kind that says what is missing.
  */

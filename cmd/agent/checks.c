@@ -118,6 +118,18 @@ int run_check_remote(struct run *run, struct error *err)
 	return result;
 }
 
+int run_check_uid(const struct run *run, struct error *err)
+{
+	if (!run->separate_uid || geteuid() == 0)
+		return 0;
+	error_set(err, ERROR_ISOLATION,
+		  "nobody watches this run, and its tests would have the uid of whoever starts "
+		  "them, %u",
+		  (unsigned)geteuid());
+	return error_next(err, "start agent work as root (agent-worker.service): then they get "
+			       "a uid that nothing else has");
+}
+
 int run_check_command(const struct run *run, struct error *err)
 {
 	const char *command = config_get(run->config, "test.command");

@@ -19,20 +19,6 @@
 #define STATE_DIR                                                                              \
 	"/var/lib/agent" /* of a service that has neither HOME nor a word from its operator */
 
-/* Its own process may not be the repository's: DESIGN of a run that nobody watches. */
-static int check_user(struct error *err)
-{
-	if (geteuid() == 0)
-		return 0;
-	error_set(err, ERROR_ISOLATION,
-		  "the tests would run with the uid of this repository's server, %u",
-		  (unsigned)geteuid());
-	return error_next(
-	    err, "let the hook start as root, which gives them a uid that nothing else "
-		 "has: agent(1), HOOKS; or take the gate out: git config --unset-all "
-		 "agent.gate");
-}
-
 static int begin(struct run *run, struct options *options, const struct hook_rules *rules,
 		 const struct repository *repo, struct error *err)
 {
@@ -137,10 +123,11 @@ int hook_gate(struct options *options, const struct hook_rules *rules,
 	long long until = fd_now_ms() + rules->gate_s * 1000;
 	struct error ignored = {0};
 	timer_t timer;
-	int result = check_user(err);
+	int result = run_check_uid(&run, err);
 
 	if (result)
-		return result;
+		return error_next(err, "let the hook start as root: agent(1), HOOKS; or take "
+				       "the gate out: git config --unset-all agent.gate");
 	scope_enter(&ignored); /* what it lacks is agent-jail's to say */
 	result = begin(&run, options, rules, repo, err);
 	if (result == 0)

@@ -96,6 +96,8 @@ int run_open(struct run *run, struct options *options, struct error *err)
 	    supervise_init(&run->sup, &run->journal, err) ||
 	    repository_find(js_str(run->request, "repository", "."), &run->repo, err))
 		return err->kind;
+	if (js_bool(run->request, "separate_uid", false))
+		run->separate_uid = true;
 	run->ledger = ledger_open(run->dir.state, err);
 	return run->ledger ? 0 : err->kind;
 }
@@ -220,9 +222,10 @@ static int find_green(const struct run *run)
 
 static int go_steps(struct run *run, bool dry, int *green_round, struct error *err)
 {
-	int result;
+	int result = run_check_uid(run, err);
 
-	result = step_base(run, err);
+	if (result == 0)
+		result = step_base(run, err);
 	if (result == 0)
 		result = run_check_command(run, err);
 	if (result == 0 && !dry)

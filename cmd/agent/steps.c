@@ -26,7 +26,8 @@ static int load_base(struct run *run, struct error *err)
 	if (!run->base)
 		return err->kind;
 	config = js_str(run->base, "config", NULL);
-	file = mem_printf("%.12s:.agent/config", run_base(run, "commit"));
+	file = mem_printf("%.12s:.agent/config",
+			  js_str(run->base, "config_commit", run_base(run, "commit")));
 	if (config &&
 	    config_add_text(run->config, CONFIG_REPOSITORY, file, config, strlen(config), err))
 		return err->kind;
@@ -43,6 +44,7 @@ static int make_base(struct run *run, struct error *err)
 		return err->kind;
 	js_set(job, "paths", repository_paths(&run->repo));
 	js_set_str(job, "rev", js_str(run->request, "rev", "HEAD"));
+	js_set_str(job, "config_rev", js_str(run->request, "config_rev", NULL));
 	result = supervise_start(&run->sup, &stage, STAGE_BASE, job,
 				 (struct spawn_fd[]){{FD_OUT, out}}, 1, 0, NULL, NULL, err);
 	if (result == 0)
@@ -66,9 +68,14 @@ int step_base(struct run *run, struct error *err)
 	if (result)
 		return result;
 	ref = js_str(run->base, "ref", NULL);
-	if (run->journal.stage[0])
-		journal_done(&run->journal, "%s %.12s", ref ? ref : "detached HEAD",
-			     run_base(run, "commit"));
+	if (!run->journal.stage[0])
+		return 0;
+	journal_done(&run->journal, "%s %.12s", ref ? ref : "detached HEAD",
+		     run_base(run, "commit"));
+	if (js_str(run->request, "config_rev", NULL))
+		journal_note(&run->journal, "           configured by %s at %.12s",
+			     js_str(run->base, "config_ref", "the commit"),
+			     run_base(run, "config_commit"));
 	return 0;
 }
 

@@ -332,7 +332,7 @@ def gate(t, place):
     objects = os.path.join(site.bare, "objects")
     if not ROOT_USER:
         site.commit("Green", {"b": "1\n"})
-        refused(t, site, "without a uid of its own a test is not run", "uid of this repository's server", "HEAD:main")
+        refused(t, site, "without a uid of its own a test is not run", "would have the uid of whoever starts", "HEAD:main")
         place.git("config", "agent.gateFail", "open", cwd=site.bare)
         text = accepted(t, site, "unless the operator lets in what cannot be tested", "HEAD:main")
         t.contains(text, "WITHOUT a test: agent.gateFail = open", "and it is said")

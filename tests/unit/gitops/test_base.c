@@ -53,7 +53,7 @@ static struct json *read_base(struct scene *s, const char *rev)
 	struct gitops_paths paths = {.gitdir = s->gitdir};
 
 	s->f.err = (struct error){0};
-	return base_read(&paths, rev, &s->f.err);
+	return base_read(&paths, rev, NULL, &s->f.err);
 }
 
 static void expect_refused(struct scene *s, const char *rev, const char *part)
@@ -138,7 +138,7 @@ static void detached_head_linked_work_tree_and_bare_are_fine(void **state)
 	js_free(base);
 	AUTO_FREE char *linked = mem_printf("%s/worktrees/linked", s.gitdir);
 	struct gitops_paths paths = {.gitdir = linked, .common = s.gitdir};
-	base = base_read(&paths, "HEAD", &s.f.err);
+	base = base_read(&paths, "HEAD", NULL, &s.f.err);
 	if (!base)
 		fail_msg("%s", s.f.err.message);
 	assert_string_equal(js_str(base, "ref", ""), "refs/heads/side");
@@ -149,9 +149,43 @@ static void detached_head_linked_work_tree_and_bare_are_fine(void **state)
 	    NULL));
 	AUTO_FREE char *bare = mem_printf("%s/bare.git", s.f.dir);
 	paths = (struct gitops_paths){.gitdir = bare};
-	base = base_read(&paths, "side", &s.f.err);
+	base = base_read(&paths, "side", NULL, &s.f.err);
 	assert_non_null(base);
 	js_free(base);
+	scene_release(&s);
+}
+
+static void configuration_comes_from_the_trusted_ref(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	scene_init(&s);
+	AUTO_FREE char *dir = mem_printf("%s/.agent", s.work);
+	assert_int_equal(mkdir(dir, 0755), 0);
+	write_text(&s, ".agent/config", "[test]\n\tcommand = theirs\n");
+	commit_all(&s);
+	WORK(&s, "checkout", "-q", "-b", "task");
+	write_text(&s, ".agent/config", "[test]\n\tcommand = mine\n");
+	write_text(&s, "package.json", "{}");
+	commit_all(&s);
+	struct gitops_paths paths = {.gitdir = s.gitdir};
+	AUTO_JSON struct json *own = base_read(&paths, "task", NULL, &s.f.err);
+	AUTO_JSON struct json *base =
+	    base_read(&paths, "refs/heads/task", "refs/heads/main", &s.f.err);
+	assert_non_null(own);
+	assert_non_null(strstr(js_str(own, "config", ""), "mine"));
+	assert_string_equal(js_str(own, "config_commit", ""), js_str(own, "commit", "?"));
+	assert_string_equal(js_str(own, "config_ref", ""), "refs/heads/task");
+	assert_non_null(base);
+	assert_string_equal(js_str(base, "commit", ""), js_str(own, "commit", "?"));
+	assert_non_null(strstr(js_str(base, "config", ""), "theirs"));
+	assert_string_equal(js_str(base, "config_ref", ""), "refs/heads/main");
+	assert_string_not_equal(js_str(base, "config_commit", ""), js_str(base, "commit", ""));
+	assert_int_equal(js_len(js_get(base, "files")), 1);
+	/* no such ref: nothing says how to test, and the pushed one does not step in */
+	assert_null(base_read(&paths, "task", "refs/heads/none", &s.f.err));
+	assert_non_null(strstr(s.f.err.message, "the configuration at refs/heads/none"));
 	scene_release(&s);
 }
 
@@ -164,10 +198,10 @@ static void what_is_no_repository_is_refused_in_one_line(void **state)
 	expect_refused(&s, "HEAD", "no commit yet");
 	AUTO_FREE char *none = mem_printf("%s/none", s.f.dir);
 	struct gitops_paths paths = {.gitdir = none};
-	assert_null(base_read(&paths, "HEAD", &s.f.err));
+	assert_null(base_read(&paths, "HEAD", NULL, &s.f.err));
 	assert_non_null(strstr(s.f.err.message, "not a git repository"));
 	assert_int_equal(mkdir(none, 0755), 0);
-	assert_null(base_read(&paths, "HEAD", &s.f.err));
+	assert_null(base_read(&paths, "HEAD", NULL, &s.f.err));
 	assert_int_equal(s.f.err.kind, ERROR_USAGE);
 	scene_release(&s);
 }
@@ -344,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(head_of_a_branch_is_found),
 	    cmocka_unit_test(detached_head_linked_work_tree_and_bare_are_fine),
+	    cmocka_unit_test(configuration_comes_from_the_trusted_ref),
 	    cmocka_unit_test(what_is_no_repository_is_refused_in_one_line),
 	    cmocka_unit_test(formats_that_cannot_be_read_are_refused),
 	    cmocka_unit_test(damaged_refs_and_objects_are_errors),
