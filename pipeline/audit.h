@@ -12,10 +12,12 @@
  *	"sockets":text,"rlimits":{name:{"soft","hard"}},"cgroup":{file:value},
  *	"landlock":{"abi":N,"handled":[right],"scoped":[scope],"rules":[{"path","rights":[right]}]},
  *	"seccomp":{"mode":N,"filters":N,"digest":hex,"known":bool,"allow":[call],
- *	"depends":[{"call","on"}],"refused":[{"call","error"}],"others":"ENOSYS","foreign":"kill"}}
+ *	"depends":[{"call","on"}],"refused":[{"call","error"}],"others":"ENOSYS","foreign":"kill"},
+ *	"rest":[text],"host":{the same of the sandbox, as the host's kernel sees it}}
  *
- * "whole" is false when the list had no room for all, and of another backend than native, of which only
- * what is seen from outside is told. "known" is false when the program's digest is
+ * "host" is there where the payload has a kernel of its own: then all but "outside" and "cgroup" is what that
+ * kernel says. "whole" is false when the list had no room for all, or "host" is missing there. "rest" names
+ * what is not read back at all. "known" is false when the program's digest is
  * not that of the filter that this build knows: then the calls are not listed.
  */
 #ifndef PIPELINE_AUDIT_H

@@ -142,7 +142,9 @@ static void print_ids(const struct json *audit, struct strbuf *out)
 	strbuf_adds(out, "\nids\n");
 	line(out, "  inside       uid %s, gid %s, groups %s", str(inside, "uid"),
 	     str(inside, "gid"), groups[0] ? groups : "none");
-	line(out, "  outside      uid %s, gid %s", str(outside, "uid"), str(outside, "gid"));
+	if (outside)
+		line(out, "  outside      uid %s, gid %s", str(outside, "uid"),
+		     str(outside, "gid"));
 	line(out, "  umask        %s", str(audit, "umask"));
 	strbuf_adds(out, "\ncapabilities\n");
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
@@ -181,6 +183,10 @@ static void print_landlock(const struct json *audit, struct strbuf *out)
 			  *rules = js_get(landlock, "rules");
 
 	strbuf_addc(out, '\n');
+	if (!js_get(landlock, "abi")) {
+		strbuf_adds(out, "landlock: none, that kernel has none\n");
+		return;
+	}
 	line(out, "landlock (ABI %lld)", js_int(landlock, "abi", 0));
 	strbuf_adds(out, "  denied but where a rule allows it:\n");
 	wrapped(out, js_get(landlock, "handled"), NULL);
@@ -220,20 +226,35 @@ static void print_seccomp(const struct json *audit, struct strbuf *out)
 	     str(seccomp, "foreign"));
 }
 
+/* The sandbox around the payload: what crosses from the host into that. */
+static void print_host(const struct json *audit, struct strbuf *out)
+{
+	const struct json *host = js_get(audit, "host"), *rest = js_get(audit, "rest");
+
+	strbuf_adds(out, js_len(rest) ? "\n" : "");
+	for (size_t i = 0; i < js_len(rest); i++)
+		line(out, "not read back: %s", text_of(js_at(rest, i)));
+	if (!host)
+		return;
+	strbuf_addc(out, '\n');
+	line(out, "---- the sandbox, to the host: %s ----", str(audit, "backend"));
+	strbuf_adds(out, "command\n");
+	wrapped(out, js_get(host, "command"), NULL);
+	print_mounts(host, out);
+	print_files(host, out);
+	print_ids(host, out);
+	strbuf_adds(out, "\nlimits of each process\n");
+	pairs(out, js_get(host, "rlimits"));
+}
+
 void audit_print(const struct json *audit, struct strbuf *out)
 {
-	bool native = strcmp(js_str(audit, "backend", "native"), "native") == 0;
-
 	if (!js_bool(audit, "whole", false))
-		line(out, "NOT WHOLE: %s%s",
-		     native ? "there was no room for all that was applied"
-			    : "only what is seen from outside is told of the backend ",
-		     native ? "" : str(audit, "backend"));
-	if (!native) {
-		print_ids(audit, out);
-		print_limits(audit, out);
-		return;
-	}
+		line(out, "NOT WHOLE: %s",
+		     js_get(audit, "host") ||
+			     strcmp(js_str(audit, "backend", "native"), "native") == 0
+			 ? "there was no room for all that was applied"
+			 : "what the sandbox is to the host was not recorded");
 	print_command(audit, out);
 	print_mounts(audit, out);
 	print_files(audit, out);
@@ -242,4 +263,5 @@ void audit_print(const struct json *audit, struct strbuf *out)
 	print_limits(audit, out);
 	print_landlock(audit, out);
 	print_seccomp(audit, out);
+	print_host(audit, out);
 }

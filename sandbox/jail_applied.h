@@ -9,8 +9,8 @@
  * map uid|gid INSIDE OUTSIDE COUNT; outside UID GID; securebits HEX; ns NAME ID; interface NAME;
  * listen ADDRESS; limit NAME SOFT HARD (getrlimit(2), "unlimited"); cgroup FILE VALUE; landlock abi
  * N | fs HEX | net HEX | scoped HEX | rule HEX PATH; seccomp SHA-256 of the program; cut (not all
- * had room: the list is not whole). Of another
- * backend than native only what outer sees is told: backend, outside, cgroup.
+ * had room: the list is not whole); host KIND VALUE: the same of what the payload's sandbox is to the
+ * host, where it has a kernel of its own: arg, mount, fd, status, map, securebits, ns, limit.
  */
 #ifndef SANDBOX_JAIL_APPLIED_H
 #define SANDBOX_JAIL_APPLIED_H
@@ -19,6 +19,8 @@
 
 /* Bytes of the records together: they must fit a socket's buffer, since the reader may come late. */
 #define JAIL_APPLIED_MAX (96 << 10)
+
+#define JAIL_APPLIED_HOST "host"
 
 /* Bytes at the start of data that are whole applied records: the facts begin behind them. */
 size_t jail_applied_size(const char *data, size_t len);

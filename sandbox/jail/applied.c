@@ -50,9 +50,16 @@ int applied_open(struct jail_run *run)
 	return 0;
 }
 
-void applied_open_inside(struct jail_run *run)
+int applied_open_inside(struct jail_run *run)
 {
+	ssize_t n;
+
 	run->applied = mem_calloc(1, sizeof(*run->applied));
+	n = pread(run->applied_file, run->applied, sizeof(*run->applied), 0);
+	return n == (ssize_t)sizeof(*run->applied) &&
+		       run->applied->len <= sizeof(run->applied->records)
+		   ? 0
+		   : step_fail(run, "the records so far cannot be read");
 }
 
 /* Only where the memory is not shared already does this change it. */
@@ -115,21 +122,35 @@ static int add_lines(struct jail_run *run, const char *path, const char *kind,
 	return 0;
 }
 
-static int add_ids(struct jail_run *run)
+static int add_ids(struct jail_run *run, const char *where)
 {
 	static const char *const lines[] = {
 	    "Umask:",  "Uid:",	  "Gid:",    "Groups:",	    "CapInh:",	"CapPrm:",
 	    "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:",
 	    NULL};
-
+	const char *const files[][2] = {{"uid_map", "map uid"}, {"gid_map", "map gid"}};
 	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+	char kind[32], path[32];
 
 	if (bits >= 0) /* gVisor has none */
-		applied_add(run, "securebits %x", (unsigned)bits);
-	if (add_lines(run, "/proc/self/status", "status", lines) < 0 ||
-	    add_lines(run, "/proc/self/uid_map", "map uid", NULL) < 0 ||
-	    add_lines(run, "/proc/self/gid_map", "map gid", NULL) < 0)
+		applied_add(run, "%ssecurebits %x", where, (unsigned)bits);
+	snprintf(kind, sizeof(kind), "%sstatus", where);
+	if (add_lines(run, "/proc/self/status", kind, lines) < 0)
 		return -1;
+	if (run->spec.backend == JAIL_GVISOR && !*where) { /* whose status lacks these */
+		mode_t mask = umask(0);
+
+		umask(mask);
+		applied_add(run, "status Umask:\t%04o", (unsigned)mask);
+		applied_add(run, "status NoNewPrivs:\t%d",
+			    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof(path), "/proc/self/%s", files[i][0]);
+		snprintf(kind, sizeof(kind), "%s%s", where, files[i][1]);
+		if (add_lines(run, path, kind, NULL) < 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -142,7 +163,7 @@ static const char *access_text(int flags)
 }
 
 /* Those that the command will have: not what closes at exec. */
-static int add_descriptors(struct jail_run *run)
+static int add_descriptors(struct jail_run *run, const char *where)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
@@ -159,8 +180,8 @@ static int add_descriptors(struct jail_run *run)
 		len = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 		if (len < 0)
 			break;
-		applied_add(run, "fd %d %s %.*s", fd, access_text(fcntl(fd, F_GETFL)), (int)len,
-			    target);
+		applied_add(run, "%sfd %d %s %.*s", where, fd, access_text(fcntl(fd, F_GETFL)),
+			    (int)len, target);
 	}
 	closedir(dir);
 	return entry ? -1 : 0;
@@ -197,7 +218,7 @@ static int add_devices(struct jail_run *run, const char *path)
 	return result;
 }
 
-static int add_namespaces(struct jail_run *run)
+static int add_namespaces(struct jail_run *run, const char *where)
 {
 	static const char *const names[] = {"cgroup", "ipc",  "mnt",  "net",
 					    "pid",    "time", "user", "uts"};
@@ -211,7 +232,7 @@ static int add_namespaces(struct jail_run *run)
 		if (len < 0 && errno != ENOENT) /* a kernel without that kind */
 			return -1;
 		if (len > 0)
-			applied_add(run, "ns %s %.*s", names[i], (int)len, id);
+			applied_add(run, "%sns %s %.*s", where, names[i], (int)len, id);
 	}
 	return 0;
 }
@@ -260,7 +281,7 @@ static void limit_text(char text[32], rlim_t value)
 		snprintf(text, 32, "%llu", (unsigned long long)value);
 }
 
-static int add_limits(struct jail_run *run)
+static int add_limits(struct jail_run *run, const char *where)
 {
 	static const char *const names[RLIM_NLIMITS] = {
 	    [RLIMIT_CPU] = "cpu",	    [RLIMIT_FSIZE] = "fsize",
@@ -280,7 +301,8 @@ static int add_limits(struct jail_run *run)
 			return -1;
 		limit_text(soft, limit.rlim_cur);
 		limit_text(hard, limit.rlim_max);
-		applied_add(run, "limit %s %s %s", names[i] ? names[i] : "?", soft, hard);
+		applied_add(run, "%slimit %s %s %s", where, names[i] ? names[i] : "?", soft,
+			    hard);
 	}
 	return 0;
 }
@@ -295,10 +317,25 @@ int applied_collect(struct jail_run *run)
 	for (char *const *env = run->spec.env; env && *env; env++)
 		applied_add(run, "env %s", *env);
 	if (add_lines(run, "/proc/self/mountinfo", "mount", NULL) < 0 ||
-	    add_descriptors(run) < 0 || add_devices(run, "/dev") < 0 ||
-	    add_devices(run, "/dev/pts") < 0 || add_ids(run) < 0 || add_namespaces(run) < 0 ||
-	    add_network(run) < 0 || add_limits(run) < 0 ||
+	    add_descriptors(run, "") < 0 || add_devices(run, "/dev") < 0 ||
+	    add_devices(run, "/dev/pts") < 0 || add_ids(run, "") < 0 ||
+	    add_namespaces(run, "") < 0 || add_network(run) < 0 || add_limits(run, "") < 0 ||
 	    (run->spec.backend == JAIL_GVISOR && put_into_file(run) < 0))
+		return step_fail(run, "what was applied cannot be read back");
+	return 0;
+}
+
+int applied_collect_host(struct jail_run *run, const char *const *argv)
+{
+	static const char where[] = JAIL_APPLIED_HOST " ";
+
+	if (!run->applied)
+		return 0;
+	for (; *argv; argv++)
+		applied_add(run, "%sarg %s", where, *argv);
+	if (add_lines(run, "/proc/self/mountinfo", JAIL_APPLIED_HOST " mount", NULL) < 0 ||
+	    add_descriptors(run, where) < 0 || add_ids(run, where) < 0 ||
+	    add_namespaces(run, where) < 0 || add_limits(run, where) < 0)
 		return step_fail(run, "what was applied cannot be read back");
 	return 0;
 }

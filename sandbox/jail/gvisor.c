@@ -19,6 +19,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/rootfs.h"
@@ -386,6 +387,8 @@ void gvisor_enter(struct jail_run *run, const struct rootfs *fs)
 	if (place_descriptors(run, fs) < 0)
 		return;
 	command_reset();
+	if (applied_collect_host(run, command) < 0)
+		return;
 	if (step_enter(run, STEP_gvisor) == 0)
 		syscall(SYS_execveat, run->runtime, "", command, no_env, AT_EMPTY_PATH);
 	step_fail(run, "runsc cannot be executed");

@@ -85,7 +85,8 @@ static int take_job(struct runner *runner)
 	}
 	if (runner->job.audit && used < count) {
 		run->applied_file = fds[used];
-		applied_open_inside(run);
+		if (applied_open_inside(run) < 0)
+			return -1;
 	}
 	run->fault = runner->job.fault;
 	run->done = runner->job.ready.done;

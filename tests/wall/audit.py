@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from e2e import Place, edit, submit  # noqa: E402
-from jail import Jail, eventually, mark, marked_processes, modes  # noqa: E402
+from jail import Jail, backends, eventually, mark, marked_processes, modes  # noqa: E402
 from tap import Tap  # noqa: E402
 
 LIMITS = {"cpu": "Max cpu time", "fsize": "Max file size", "data": "Max data size", "stack": "Max stack size", "core": "Max core file size",
@@ -172,6 +172,75 @@ def compare(t, jail, mode, options, what):
         t.ok("/opt/rw" in rules, f"{name}: what can be written has a rule", str(rules))
 
 
+def in_namespace(kind, name):
+    """Processes in a namespace: those that we may look at."""
+    found = []
+    for pid in (entry for entry in os.listdir("/proc") if entry.isdigit()):
+        try:
+            if os.readlink(f"/proc/{pid}/ns/{kind}") == name:
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def children(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        found += [int(word) for word in read(f"/proc/{pid}/task/{task}/children").split()]
+    return found
+
+
+def sources(lines):
+    """What mounts show: device and root of each. The file behind a mask is deleted."""
+    return {tuple(line.split()[2:4]) for line in lines}
+
+
+def compare_gvisor(t, mode):
+    """What crosses into a sandbox with a kernel of its own: the mounts, words and namespaces that the live runsc has, and nothing
+    of the host in its children but of these mounts."""
+    name = f"{mode} gvisor"
+    with Jail(mode, "gvisor") as jail:
+        layers = jail.layer("base/1/tree", {"a": "1\n"})
+        path = os.path.join(jail.scratch, "audit")
+        command = jail.command("/bin/sh", "-c", "echo begun; read x", options=["--audit", path, *jail.stores(), *layers])
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        seen, parts, fds = {}, {}, {}
+        try:
+            line = child.stdout.readline()
+            outer = [pid for pid in children(child.pid) if read(f"/proc/{pid}/comm") == "agent-jail\n"]
+            helper = children(outer[0])[0] if outer else None
+            runsc = [pid for pid in children(helper) if read(f"/proc/{pid}/cmdline").startswith("runsc\0")] if helper else []
+            if runsc:
+                seen = look(runsc[0])
+                fds = {fd.split(" ")[0]: fd for fd in seen["fd"]}
+                parts = {read(f"/proc/{pid}/cmdline").split("\0")[0]: read(f"/proc/{pid}/mountinfo").splitlines() for pid in children(runsc[0])}
+                same_ns = {read(f"/proc/{pid}/mountinfo") for pid in in_namespace("mnt", os.readlink(f"/proc/{helper}/ns/mnt"))}
+        finally:
+            text = line.decode() + child.communicate()[0].decode()
+        if not seen:
+            t.ok(False, f"{name}: a sandbox starts", text)
+            return
+        with open(path, "rb") as file:
+            records = [record.decode().removeprefix("applied=") for record in file.read().split(b"\0")[:-1]]
+        host = listed(records, "host")
+        for kind in ("arg", "mount", "ns", "map"):
+            same(t, kind, name, [" ".join(told.split()) for told in listed(host, kind)], [" ".join(text.split()) for text in seen[kind]])
+        t.equal(len(same_ns), 1, f"{name}: the helper and PID 1 see those mounts, too")
+        t.equal(listed(records, "outside"), seen["outside"], f"{name}: the sandbox's user is the payload's")
+        told = {fd.split(" ")[0]: fd for fd in listed(host, "fd")}
+        t.equal((sorted(told), [fds.get(number) for number in sorted(told)]), (["0", "1", "2"], [told[number] for number in sorted(told)]),
+                f"{name}: three descriptors, the sandbox's own", f"{told} {fds}")
+        t.equal(sorted(parts), ["runsc-gofer", "runsc-sandbox"], f"{name}: runsc bears a file server and the sandbox")
+        from_host = {line for lines in parts.values() for line in lines if " - tmpfs runsc-root " not in line}
+        t.equal(sources(from_host) - sources(listed(host, "mount")), set(), f"{name}: and these see no mount that is not told")
+        t.ok("/jail/work" in [line.split()[4] for line in listed(host, "mount")], f"{name}: the work tree is among them")
+        inside = {line.split()[4] for line in listed(records, "mount")}
+        t.ok({"/", "/work", "/tmp", "/home/agent", "/dev/shm"} <= inside, f"{name}: and what that kernel makes of them", str(inside))
+        status = {" ".join(line.split()) for line in listed(records, "status")}
+        t.ok({"NoNewPrivs: 1", "CapEff: 0000000000000000", "Umask: 0022", "Seccomp: 2"} <= status, f"{name}: with the payload's ids and rights", str(status))
+
+
 def whole_run(t):
     """The test command of a run writes down what it finds; agent audit tells the same."""
     script = "cat /proc/self/environ | tr '\\0' '\\n' | sed 's/^/env /'; sed 's/^/mount /' /proc/self/mountinfo; grep -E '^(Cap|Umask)' /proc/self/status\n"
@@ -203,6 +272,12 @@ def whole_run(t):
         t.ok("read " + os.path.join(repo, ".git") in stage["paths"] and "facts" in stage["descriptors"] and stage["secret"] == "none",
              "run: with their paths and descriptors", str(stage))
         text = place.agent("audit", cwd=repo).out
+        if "gvisor" in backends():
+            other = place.agent("audit", "--config", *place.limits(), "--json", "-c", "jail.backend=gvisor", cwd=repo)
+            audit_there = json.loads(other.out)["jails"]["test"]
+            t.ok(audit_there["whole"] and len(audit_there["rest"]) == 1 and
+                 "/jail/work" in [mount["target"] for mount in audit_there["host"]["mounts"]] and audit["rest"] == [] and "host" not in audit,
+                 "gvisor: the list is whole, and names the one thing that is not read back", str(audit_there["rest"]))
         t.ok(all(part in text for part in ("==== jail: round-1/test ====", "\nenvironment (", "/work  ", "program " + audit["seccomp"]["digest"])),
              "run: and as text", text[:2000])
         t.equal(place.agent("audit", "--round", "2", cwd=repo).status, 2, "a round that was not tested is said to be none")
@@ -238,6 +313,10 @@ def main():
                 result = jail.run("true")
                 t.ok(result.status == 0 and not os.path.exists(os.path.join(jail.scratch, "audit")), f"{mode}: nobody asks: nothing is told",
                      result.text())
+            if "gvisor" in backends():
+                compare_gvisor(t, mode)
+            else:
+                t.skip(f"{mode} gvisor", "runsc is not installed")
         whole_run(t)
 
 

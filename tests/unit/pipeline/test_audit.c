@@ -176,7 +176,7 @@ static void a_list_without_room_says_so(void **state)
 	assert_int_equal(strncmp(out.data, "NOT WHOLE", 9), 0);
 }
 
-static void other_backends_are_told_from_outside(void **state)
+static void a_sandbox_without_its_host_side_is_not_whole(void **state)
 {
 	struct error err = {0};
 	struct json *audit AUTO_JSON =
@@ -185,11 +185,36 @@ static void other_backends_are_told_from_outside(void **state)
 
 	(void)state;
 	assert_false(js_bool(audit, "whole", true));
+	assert_int_equal(js_len(js_get(audit, "rest")), 1);
 	strbuf_init(&out, STRBUF_MAX);
 	audit_print(audit, &out);
-	assert_non_null(strstr(out.data, "gvisor"));
+	assert_int_equal(strncmp(out.data, "NOT WHOLE", 9), 0);
 	assert_non_null(strstr(out.data, "pids.max"));
-	assert_null(strstr(out.data, "system calls"));
+	assert_null(strstr(out.data, "to the host: gvisor"));
+}
+
+static void a_sandbox_is_told_as_the_host_sees_it(void **state)
+{
+	struct error err = {0};
+	struct json *audit AUTO_JSON =
+	    parse("host arg runsc\nhost mount 1 2 0:3 /x /jail/usr ro,nosuid - ext4 /dev/a rw\n"
+		  "host fd 2 w /memfd:\nmount 1 2 0:3 / / ro - 9p none rw\nbackend gvisor",
+		  &err);
+	struct json *host = js_get(audit, "host"), *twice AUTO_JSON = NULL;
+	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+
+	(void)state;
+	assert_true(js_bool(audit, "whole", false));
+	assert_int_equal(js_len(js_get(audit, "mounts")), 1);
+	assert_string_equal(js_str(js_at(js_get(host, "mounts"), 0), "target", ""),
+			    "/jail/usr");
+	assert_string_equal(js_text(js_at(js_get(host, "command"), 0)), "runsc");
+	strbuf_init(&out, STRBUF_MAX);
+	audit_print(audit, &out);
+	assert_non_null(strstr(out.data, "to the host: gvisor"));
+	assert_non_null(strstr(out.data, "\n  /jail/usr  ext4 /x  ro,nosuid\n"));
+	twice = parse("host host arg a", &err);
+	assert_null(twice);
 }
 
 static void text_is_escaped_and_needs_nothing(void **state)
@@ -232,7 +257,8 @@ int main(void)
 	    cmocka_unit_test(malformed_records_are_refused),
 	    cmocka_unit_test(a_record_that_is_cut_is_refused),
 	    cmocka_unit_test(a_list_without_room_says_so),
-	    cmocka_unit_test(other_backends_are_told_from_outside),
+	    cmocka_unit_test(a_sandbox_without_its_host_side_is_not_whole),
+	    cmocka_unit_test(a_sandbox_is_told_as_the_host_sees_it),
 	    cmocka_unit_test(text_is_escaped_and_needs_nothing),
 	};
 
