@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,34 +22,136 @@
 #define LIST_MAX 1000
 #define GATE_S_MAX 86400
 
-struct variable {
-	const char *name, *fallback, *help;
-	size_t list; /* offset of a hook_list */
-	bool refs;   /* its items are patterns of refs */
+enum kind {
+	LIST_REFS,  /* patterns; in a section: whether its refs are among them */
+	LIST_NAMES, /* of users; for the whole repository only */
+	VALUE	    /* one value, the last; in a section: of its refs */
 };
 
-#define NO_LIST ((size_t)-1)
+struct variable {
+	const char *name, *fallback, *help;
+	enum kind kind;
+	size_t list; /* offset of a hook_list */
+	/* VALUE, and LIST_REFS in a section: takes a value. What is wrong with it, or NULL. */
+	const char *(*take)(struct hook_rule *rule, const char *value);
+};
+
+struct hook_setting {
+	char *pattern; /* owned; NULL: all refs */
+	const struct variable *variable;
+	char *value; /* owned */
+};
+
+/* ---- one value ---- */
+
+/* As git reads a boolean, but nothing else is one. */
+static const char *take_flag(bool *flag, const char *value)
+{
+	static const char *const yes[] = {"true", "yes", "on", "1"};
+	static const char *const no[] = {"false", "no", "off", "0"};
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+		if (strcasecmp(value, yes[i]) == 0 || strcasecmp(value, no[i]) == 0) {
+			*flag = strcasecmp(value, yes[i]) == 0;
+			return NULL;
+		}
+	return "must be true or false";
+}
+
+static const char *take_task(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->task, value);
+}
+
+static const char *take_writable(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->writable, value);
+}
+
+static const char *take_refuse(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->refuse, value);
+}
+
+static const char *take_gate(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->gate, value);
+}
+
+static const char *take_policy(struct hook_rule *rule, const char *value)
+{
+	static const char *const names[] = {"agents", "all", "none"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(value, names[i]) == 0) {
+			rule->policy = (enum hook_policy)i;
+			return NULL;
+		}
+	return "must be agents, all or none";
+}
+
+static const char *take_fail(struct hook_rule *rule, const char *value)
+{
+	rule->gate_open = strcmp(value, "open") == 0;
+	return rule->gate_open || strcmp(value, "closed") == 0 ? NULL
+							       : "must be closed or open";
+}
+
+static const char *take_time(struct hook_rule *rule, const char *value)
+{
+	return text_parse_size(value, GATE_S_MAX, &rule->gate_s) < 0 || rule->gate_s < 1
+		   ? "not a number of seconds from 1 to 86400"
+		   : NULL;
+}
+
+static const char *take_test(struct hook_rule *rule, const char *value)
+{
+	rule->gate_test = value;
+	return NULL;
+}
+
+static const char *take_config_ref(struct hook_rule *rule, const char *value)
+{
+	rule->config_ref = value;
+	return strcmp(value, "HEAD") != 0 && strncmp(value, "refs/", 5) != 0
+		   ? "not a full ref name, as refs/heads/main, nor HEAD"
+		   : NULL;
+}
+
+/* ---- the table ---- */
+
 #define LIST(field) offsetof(struct hook_rules, field)
 
 static const struct variable variables[] = {
-    {"agent.task", "refs/heads/task/*", "refs that must carry an issue", LIST(task), true},
-    {"agent.identity", "", "name of a user that is an agent", LIST(identity), false},
+    {"agent.task", "refs/heads/task/*", "refs that must carry an issue", LIST_REFS, LIST(task),
+     take_task},
+    {"agent.identity", "", "name of a user that is an agent", LIST_NAMES, LIST(identity), NULL},
     {"agent.writable", "refs/heads/agent/* refs/agent/* refs/notes/*",
-     "refs that agents may write, and no others", LIST(writable), true},
-    {"agent.refuse", "refs/replace/*", "refs that nobody may write", LIST(refuse), true},
-    {"agent.gate", "", "refs whose tree must pass the tests before it is let in", LIST(gate),
-     true},
+     "refs that agents may write, and no others", LIST_REFS, LIST(writable), take_writable},
+    {"agent.policy", "agents",
+     "whose pushes the path policy is held against: agents, all or none", VALUE, 0,
+     take_policy},
+    {"agent.refuse", "refs/replace/*", "refs that nobody may write", LIST_REFS, LIST(refuse),
+     take_refuse},
+    {"agent.gate", "", "refs whose tree must pass the tests before it is let in", LIST_REFS,
+     LIST(gate), take_gate},
     {"agent.gateFail", "closed",
      "open: what cannot be tested (no jail, no time, no command) is let in, and this is said",
-     NO_LIST, false},
-    {"agent.gateTime", "600", "seconds that all tests of a push may take together", NO_LIST,
-     false},
-    {"agent.configRef", "HEAD", "the ref whose .agent/config says how to test", NO_LIST, false},
+     VALUE, 0, take_fail},
+    {"agent.gateTime", "600",
+     "seconds that all tests of a push by one and the same rule may take together", VALUE, 0,
+     take_time},
+    {"agent.gateTest", "", "test command, instead of the one in .agent/config", VALUE, 0,
+     take_test},
+    {"agent.configRef", "HEAD", "the ref whose .agent/config says how to test", VALUE, 0,
+     take_config_ref},
 };
 
-static struct hook_list *list_of(struct hook_rules *rules, const struct variable *variable)
+/* The list of a variable that is one. */
+static struct hook_list *list_of(const struct hook_rules *rules,
+				 const struct variable *variable)
 {
-	return (struct hook_list *)(void *)((char *)rules + variable->list);
+	return (struct hook_list *)((uintptr_t)rules + variable->list);
 }
 
 static void list_add(struct hook_list *list, const char *item, size_t len)
@@ -71,22 +174,25 @@ static void set_defaults(struct hook_rules *rules)
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
 		const char *word = variables[i].fallback;
 
-		for (size_t len; variables[i].list != NO_LIST && *word;
+		for (size_t len; variables[i].kind != VALUE && *word;
 		     word += len + (word[len] ? 1 : 0)) {
 			len = strcspn(word, " ");
 			list_add(list_of(rules, &variables[i]), word, len);
 		}
 	}
-	rules->gate_s = 600;
-	rules->config_ref = mem_strdup("HEAD");
+	rules->config_ref = "HEAD";
 }
 
 void hook_rules_release(struct hook_rules *rules)
 {
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
-		if (variables[i].list != NO_LIST)
+		if (variables[i].kind != VALUE)
 			list_release(list_of(rules, &variables[i]));
-	free(rules->config_ref);
+	for (size_t i = 0; i < rules->setting_count; i++) {
+		free(rules->settings[i].pattern);
+		free(rules->settings[i].value);
+	}
+	free(rules->settings);
 	free(rules->hooks_path);
 	memset(rules, 0, sizeof(*rules));
 }
@@ -102,20 +208,19 @@ static int add_item(struct hook_rules *rules, const struct variable *variable,
 		    const char *value, const char *origin, struct error *err)
 {
 	struct hook_list *list = list_of(rules, variable);
+	bool refs = variable->kind == LIST_REFS;
 
 	if (!list->set)
 		list_release(list);
 	list->set = true;
 	if (strcmp(value, "none") == 0)
 		return 0;
-	if (!value[0] || (variable->refs && strncmp(value, "refs/", 5) != 0)) {
+	if (!value[0] || (refs && strncmp(value, "refs/", 5) != 0)) {
 		error_set(err, ERROR_USAGE, "%s: %s = %s: not %s", origin, variable->name,
-			  value,
-			  variable->refs ? "a pattern of full ref names" : "a user's name");
-		return variable->refs
-			   ? error_next(err,
-					"write it in full, as in refs/heads/main; none: no ref")
-			   : err->kind;
+			  value, refs ? "a pattern of full ref names" : "a user's name");
+		return refs ? error_next(
+				  err, "write it in full, as in refs/heads/main; none: no ref")
+			    : err->kind;
 	}
 	if (list->count >= LIST_MAX)
 		return error_set(err, ERROR_USAGE, "%s: %s: more than %d of them", origin,
@@ -124,38 +229,53 @@ static int add_item(struct hook_rules *rules, const struct variable *variable,
 	return 0;
 }
 
-static int set_variable(struct hook_rules *rules, const struct variable *variable,
-			const char *value, const char *origin, struct error *err)
+static int add_setting(struct hook_rules *rules, const char *pattern,
+		       const struct variable *variable, const char *value, const char *origin,
+		       struct error *err)
 {
+	struct hook_rule scratch = {.task = false};
+	struct hook_setting *setting;
+	const char *wrong = variable->take(&scratch, value);
+
+	if (wrong)
+		return error_set(err, ERROR_USAGE, "%s: %s = %s: %s", origin, variable->name,
+				 value, wrong);
+	if (rules->setting_count >= LIST_MAX)
+		return error_set(err, ERROR_USAGE, "%s: more than %d agent.* variables", origin,
+				 LIST_MAX);
+	rules->settings =
+	    mem_realloc(rules->settings, rules->setting_count + 1, sizeof(*rules->settings));
+	setting = &rules->settings[rules->setting_count++];
+	*setting = (struct hook_setting){.pattern = pattern ? mem_strdup(pattern) : NULL,
+					 .variable = variable,
+					 .value = mem_strdup(value)};
+	if (!pattern && variable->take == take_config_ref)
+		rules->config_ref = setting->value;
+	return 0;
+}
+
+static int set_variable(struct hook_rules *rules, const char *pattern,
+			const struct variable *variable, const char *value, const char *origin,
+			struct error *err)
+{
+	if (!value && pattern && variable->kind == LIST_REFS)
+		value = "true"; /* as git has it */
 	if (!value)
 		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin,
 				 variable->name);
-	if (variable->list != NO_LIST)
-		return add_item(rules, variable, value, origin, err);
-	if (strcmp(variable->name, "agent.gateFail") == 0) {
-		rules->gate_open = strcmp(value, "open") == 0;
-		if (!rules->gate_open && strcmp(value, "closed") != 0)
-			return error_set(err, ERROR_USAGE,
-					 "%s: agent.gateFail = %s: must be closed or open",
-					 origin, value);
-		return 0;
-	}
-	if (strcmp(variable->name, "agent.gateTime") == 0) {
-		if (text_parse_size(value, GATE_S_MAX, &rules->gate_s) < 0 || rules->gate_s < 1)
-			return error_set(err, ERROR_USAGE,
-					 "%s: agent.gateTime = %s: not a number of seconds "
-					 "from 1 to %d",
-					 origin, value, GATE_S_MAX);
-		return 0;
-	}
-	if (strcmp(value, "HEAD") != 0 && strncmp(value, "refs/", 5) != 0) {
-		error_set(err, ERROR_USAGE, "%s: agent.configRef = %s: not a full ref name",
-			  origin, value);
-		return error_next(err, "write HEAD, or as in refs/heads/main");
-	}
-	free(rules->config_ref);
-	rules->config_ref = mem_strdup(value);
-	return 0;
+	if (variable->kind == VALUE || pattern)
+		return add_setting(rules, pattern, variable, value, origin, err);
+	return add_item(rules, variable, value, origin, err);
+}
+
+/* agent.KEY, or NULL; in a section only what may differ between refs. */
+static const struct variable *find_variable(const char *key, bool section)
+{
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+		if (strcasecmp(variables[i].name + strlen("agent."), key) == 0)
+			return section && variables[i].kind == LIST_NAMES ? NULL
+									  : &variables[i];
+	return NULL;
 }
 
 static bool is_true(const char *value)
@@ -169,6 +289,7 @@ static int seen(void *arg, const char *section, const char *subsection, const ch
 {
 	struct reading *reading = arg;
 	struct hook_rules *rules = reading->rules;
+	const struct variable *variable;
 	char *origin AUTO_FREE = NULL;
 
 	if (strcmp(section, "core") == 0 && !subsection && strcmp(key, "hookspath") == 0) {
@@ -183,9 +304,18 @@ static int seen(void *arg, const char *section, const char *subsection, const ch
 	if (strcmp(section, "agent") != 0)
 		return 0;
 	origin = mem_printf("%s:%d", reading->file, line);
-	for (size_t i = 0; !subsection && i < ARRAY_LEN(variables); i++)
-		if (strcasecmp(variables[i].name + strlen("agent."), key) == 0)
-			return set_variable(rules, &variables[i], value, origin, err);
+	variable = subsection && strncmp(subsection, "refs/", 5) != 0
+		       ? NULL
+		       : find_variable(key, subsection != NULL);
+	if (variable)
+		return set_variable(rules, subsection, variable, value, origin, err);
+	if (subsection && find_variable(key, false)) {
+		error_set(err, ERROR_USAGE, "%s: agent.%s.%s: %s", origin, subsection, key,
+			  find_variable(key, true)
+			      ? "a section of agent has a pattern of full ref names"
+			      : "holds for the whole repository, not for some refs");
+		return error_next(err, "write [agent \"refs/heads/main\"], or no name");
+	}
 	error_set(err, ERROR_USAGE, "%s: unknown variable agent.%s%s%s", origin,
 		  subsection ? subsection : "", subsection ? "." : "", key);
 	return error_next(err, "agent(1), HOOKS, lists them");
@@ -219,6 +349,46 @@ int hook_rules_read(const char *file, struct hook_rules *rules, struct error *er
 
 /* ---- use ---- */
 
+struct hook_rule hook_rules_for(const struct hook_rules *rules, const char *ref)
+{
+	struct hook_rule rule = {.task = hook_list_match(&rules->task, ref),
+				 .writable = hook_list_match(&rules->writable, ref),
+				 .refuse = hook_list_match(&rules->refuse, ref),
+				 .gate = hook_list_match(&rules->gate, ref)};
+
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+		if (variables[i].kind == VALUE)
+			variables[i].take(&rule, variables[i].fallback);
+	/* A word on some refs counts more than one on all, wherever it stands. */
+	for (int narrow = 0; narrow < 2; narrow++)
+		for (size_t i = 0; i < rules->setting_count; i++) {
+			const struct hook_setting *setting = &rules->settings[i];
+
+			if ((setting->pattern != NULL) == narrow &&
+			    (!narrow || fnmatch(setting->pattern, ref, 0) == 0))
+				setting->variable->take(&rule, setting->value);
+		}
+	return rule;
+}
+
+bool hook_rules_gates(const struct hook_rules *rules, bool *closed)
+{
+	bool gated = rules->gate.count > 0, everywhere = true, somewhere = false;
+
+	for (size_t i = 0; i < rules->setting_count; i++) {
+		const struct hook_setting *setting = &rules->settings[i];
+		struct hook_rule rule = {.gate = false};
+
+		setting->variable->take(&rule, setting->value);
+		if (setting->variable->take == take_gate)
+			gated |= rule.gate;
+		if (setting->variable->take == take_fail)
+			*(setting->pattern ? &somewhere : &everywhere) = !rule.gate_open;
+	}
+	*closed = gated && (everywhere || somewhere);
+	return gated;
+}
+
 bool hook_list_match(const struct hook_list *list, const char *ref)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -235,10 +405,25 @@ bool hook_list_has(const struct hook_list *list, const char *name)
 	return false;
 }
 
+static const char *section_text(const struct variable *variable)
+{
+	switch (variable->kind) {
+	case LIST_REFS:
+		return "true, false";
+	case LIST_NAMES:
+		return "-";
+	case VALUE:
+		break;
+	}
+	return "yes";
+}
+
 void hook_rules_print_table(struct strbuf *out)
 {
-	strbuf_adds(out, "| variable | default | meaning |\n|---|---|---|\n");
+	strbuf_adds(out,
+		    "| variable | default | in a section | meaning |\n|---|---|---|---|\n");
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
-		strbuf_addf(out, "| `%s` | %s | %s |\n", variables[i].name,
-			    variables[i].fallback, variables[i].help);
+		strbuf_addf(out, "| `%s` | %s | %s | %s |\n", variables[i].name,
+			    variables[i].fallback, section_text(&variables[i]),
+			    variables[i].help);
 }

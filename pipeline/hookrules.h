@@ -3,6 +3,9 @@
  * configuration, which is the operator's word on a server. Read by our parser, so nothing that git
  * would include or expand has a say. An unknown variable is an error: a gate that is
  * misspelt must not be no gate.
+ *
+ * What is said without a pattern holds for the whole repository; a section [agent "PATTERN"] says
+ * something else for the refs that its pattern matches, and of several the last that speaks counts.
  */
 #ifndef PIPELINE_HOOKRULES_H
 #define PIPELINE_HOOKRULES_H
@@ -19,6 +22,22 @@ struct hook_list {
 	bool set; /* by the configuration: its first value replaces the built-in ones */
 };
 
+/* Whose changes the path policy is held against. */
+enum hook_policy { HOOK_POLICY_AGENTS, HOOK_POLICY_ALL, HOOK_POLICY_NONE };
+
+/* What holds for one ref. */
+struct hook_rule {
+	bool task;	/* it must carry an issue */
+	bool writable;	/* agents may write it */
+	bool refuse;	/* nobody may */
+	bool gate;	/* its tree must pass the tests */
+	bool gate_open; /* gateFail = open: what cannot be tested is let in */
+	long long gate_s;
+	const char *gate_test;	/* the test command; "": as config_ref says. Borrowed */
+	const char *config_ref; /* says how to test; "HEAD" is the default branch. Borrowed */
+	enum hook_policy policy;
+};
+
 struct hook_rules {
 	struct hook_list task;	   /* agent.task: patterns of refs that carry an issue */
 	struct hook_list identity; /* agent.identity: names of users that are agents */
@@ -26,13 +45,13 @@ struct hook_rules {
 	    writable;		 /* agent.writable: patterns of the refs that they may write */
 	struct hook_list refuse; /* agent.refuse: patterns of refs that nobody may write */
 	struct hook_list gate; /* agent.gate: patterns of refs whose tree must pass the tests */
-	bool gate_open;	       /* agent.gateFail = open: what cannot be tested is let in */
-	long long gate_s;      /* agent.gateTime, seconds */
-	char *
-	    config_ref; /* owned: agent.configRef, which says how to test; "HEAD" is the default branch */
-	char *hooks_path;  /* owned: core.hooksPath, or NULL: for agent hook check */
-	bool push_options; /* receive.advertisePushOptions */
-	bool includes;	   /* there is an include, which git follows and we do not */
+	struct hook_setting
+	    *settings; /* owned array: all that is no list, in the file's order */
+	size_t setting_count;
+	const char *config_ref; /* agent.configRef of the whole repository. Borrowed */
+	char *hooks_path;	/* owned: core.hooksPath, or NULL: for agent hook check */
+	bool push_options;	/* receive.advertisePushOptions */
+	bool includes;		/* there is an include, which git follows and we do not */
 };
 
 /* Parses the text of a configuration file (pure). 0, or ERROR_USAGE with file and line. */
@@ -41,6 +60,11 @@ int hook_rules_parse(const char *text, size_t len, const char *file, struct hook
 /* The same from the file. */
 int hook_rules_read(const char *file, struct hook_rules *rules, struct error *err);
 void hook_rules_release(struct hook_rules *rules); /* also after a failure */
+
+/* What holds for a full ref name. It borrows from the rules. */
+struct hook_rule hook_rules_for(const struct hook_rules *rules, const char *ref);
+/* Whether some ref may be gated; *closed: one so that what cannot be tested is refused. */
+bool hook_rules_gates(const struct hook_rules *rules, bool *closed);
 
 /* Whether one of the patterns matches: * and ? match any byte, / too. */
 bool hook_list_match(const struct hook_list *list, const char *ref);

@@ -33,6 +33,7 @@
 struct update {
 	char *ref, *old, *new; /* borrowed from the input */
 	bool creates, deletes, task, judged, gated;
+	struct hook_rule rule;	  /* of its ref */
 	const struct json *facts; /* borrowed; NULL: nothing was asked */
 };
 
@@ -43,6 +44,7 @@ struct push {
 	struct hook_rules rules;
 	struct repository repo;
 	const char *agent;  /* the name by which the pusher is an agent, or NULL */
+	const char *option; /* the issue that a push option carries, or NULL */
 	struct json *facts; /* owned */
 };
 
@@ -127,6 +129,41 @@ static int read_input(struct push *push, struct error *err)
 	return 0;
 }
 
+/* What the push options say the issue is; NULL when none does. The last counts. */
+static int read_options(const char **issue, struct error *err)
+{
+	const char *count = getenv("GIT_PUSH_OPTION_COUNT");
+	long options;
+
+	*issue = NULL;
+	if (!count)
+		return 0;
+	if (!count[0] || count[strspn(count, "0123456789")])
+		return error_set(err, ERROR_USAGE,
+				 "GIT_PUSH_OPTION_COUNT = %s is no number, as git writes it",
+				 count);
+	errno = 0;
+	options = strtol(count, NULL, 10);
+	if (errno || options > OPTIONS_MAX) {
+		error_set(err, ERROR_NO, "%s push options, at most %d are read", count,
+			  OPTIONS_MAX);
+		return error_next(err, "push with fewer (-o)");
+	}
+	for (long i = 0; i < options; i++) {
+		char *name AUTO_FREE = mem_printf("GIT_PUSH_OPTION_%ld", i);
+		const char *value = getenv(name);
+
+		if (!value)
+			return error_set(err, ERROR_USAGE, "%s is missing, of %ld push options",
+					 name, options);
+		if (strncmp(value, "issue=", 6) == 0)
+			*issue = value + 6;
+	}
+	if (*issue && !text_is_utf8(*issue, strlen(*issue)))
+		return error_set(err, ERROR_NO, "push option issue= is not text in UTF-8");
+	return 0;
+}
+
 /* Object directories that only this push knows: git's quarantine, and what the server adds. */
 static void add_objects(struct repository *repo, const char *list)
 {
@@ -176,62 +213,47 @@ static const char *find_agent(const struct hook_list *identity)
 
 /* ---- rules that names alone decide ---- */
 
-/* Branches, and results that are none; attestations and notes are no change of the repository's files. */
+/* Notes and attestations are no change of the repository's files. */
 static bool carries_work(const char *ref)
 {
-	return strncmp(ref, "refs/heads/", 11) == 0 ||
-	       (strncmp(ref, "refs/agent/", 11) == 0 &&
-		strncmp(ref, ATTEST, strlen(ATTEST)) != 0);
+	return strncmp(ref, "refs/notes/", 11) != 0 &&
+	       strncmp(ref, ATTEST, strlen(ATTEST)) != 0;
+}
+
+static void judge_name(struct push *push, struct update *update)
+{
+	const struct hook_rule *rule = &update->rule;
+
+	update->task = !update->deletes && rule->task;
+	update->gated = !update->deletes && rule->gate;
+	update->judged = !update->deletes && carries_work(update->ref) &&
+			 (rule->policy == HOOK_POLICY_ALL ||
+			  (rule->policy == HOOK_POLICY_AGENTS && push->agent));
+	if (rule->refuse) {
+		refuse(push, update, "nobody may write this ref (agent.refuse)");
+	} else if (push->agent && !rule->writable) {
+		const struct hook_list *writable = &push->rules.writable;
+		char *why AUTO_FREE =
+		    mem_printf("%s is an agent (agent.identity) and may write only %s "
+			       "(agent.writable)",
+			       push->agent, writable->count ? writable->items[0] : "nothing");
+
+		refuse(push, update, why);
+	} else if (push->agent && !update->creates &&
+		   strncmp(update->ref, ATTEST, strlen(ATTEST)) == 0) {
+		refuse(push, update, "an attestation is made once, and stays");
+	}
 }
 
 static void judge_names(struct push *push)
 {
 	for (size_t i = 0; i < push->count; i++) {
-		struct update *update = &push->updates[i];
-
-		update->task =
-		    !update->deletes && hook_list_match(&push->rules.task, update->ref);
-		update->gated =
-		    !update->deletes && hook_list_match(&push->rules.gate, update->ref);
-		update->judged = push->agent && !update->deletes && carries_work(update->ref);
-		if (hook_list_match(&push->rules.refuse, update->ref)) {
-			refuse(push, update, "nobody may write this ref (agent.refuse)");
-		} else if (push->agent &&
-			   !hook_list_match(&push->rules.writable, update->ref)) {
-			char *why AUTO_FREE = mem_printf("%s is an agent (agent.identity) and "
-							 "may write only %s (agent.writable)",
-							 push->agent,
-							 push->rules.writable.count
-							     ? push->rules.writable.items[0]
-							     : "nothing");
-
-			refuse(push, update, why);
-		} else if (push->agent && !update->creates &&
-			   strncmp(update->ref, ATTEST, strlen(ATTEST)) == 0) {
-			refuse(push, update, "an attestation is made once, and stays");
-		}
+		push->updates[i].rule = hook_rules_for(&push->rules, push->updates[i].ref);
+		judge_name(push, &push->updates[i]);
 	}
 }
 
 /* ---- rules that objects decide ---- */
-
-/* What the push options say the issue is; NULL when none does. The last counts. */
-static const char *issue_option(void)
-{
-	const char *count = getenv("GIT_PUSH_OPTION_COUNT"), *found = NULL;
-	long long options = 0;
-
-	if (!count || text_parse_size(count, OPTIONS_MAX, &options) < 0)
-		return NULL;
-	for (int i = 0; i < options; i++) {
-		char *name AUTO_FREE = mem_printf("GIT_PUSH_OPTION_%d", i);
-		const char *value = getenv(name);
-
-		if (value && strncmp(value, "issue=", 6) == 0)
-			found = value + 6;
-	}
-	return found;
-}
 
 static struct json *facts_job(const struct push *push, const struct options *options)
 {
@@ -241,7 +263,7 @@ static struct json *facts_job(const struct push *push, const struct options *opt
 	js_unset(paths, "workdir");
 	js_set(job, "paths", paths);
 	js_set_str(job, "rev", push->rules.config_ref);
-	js_set_str(job, "option", issue_option());
+	js_set_str(job, "option", push->option);
 	js_set(job, "policy", edit_policy(options->config));
 	for (size_t i = 0; i < push->count; i++) {
 		const struct update *update = &push->updates[i];
@@ -347,31 +369,56 @@ static int run_chained(struct push *push, struct supervisor *sup, const char *ho
 
 /* ---- in order ---- */
 
-static int gate(struct push *push, struct options *options, struct error *err)
+/* Trees that one and the same rule holds for are tested in one go. */
+static bool same_gate(const struct hook_rule *a, const struct hook_rule *b)
 {
-	struct gate_tree *trees AUTO_FREE = mem_calloc(push->count + 1, sizeof(*trees));
-	size_t count = 0;
-	int result;
+	return a->gate_open == b->gate_open && a->gate_s == b->gate_s &&
+	       strcmp(a->gate_test, b->gate_test) == 0 &&
+	       strcmp(a->config_ref, b->config_ref) == 0;
+}
 
-	for (size_t i = 0; i < push->count; i++) {
-		const struct update *update = &push->updates[i];
+static int gate_group(struct push *push, struct options *options, const struct hook_rule *rule,
+		      const struct gate_tree *trees, size_t count, struct error *err)
+{
+	int result = hook_gate(options, rule, &push->repo, trees, count, err);
 
-		if (update->gated)
-			trees[count++] =
-			    (struct gate_tree){update->ref, js_str(update->facts, "tree", "")};
-	}
-	if (!count)
-		return 0;
-	result = hook_gate(options, &push->rules, &push->repo, trees, count, err);
 	if (result == 0 || result == ERROR_NO)
 		return result;
-	if (!push->rules.gate_open) {
+	if (!rule->gate_open) {
 		hook_say("not tested, so not let in (agent.gateFail = closed)");
 		return result;
 	}
 	hook_say("gate: %s", err->message);
 	hook_say("let in WITHOUT a test: agent.gateFail = open");
 	memset(err, 0, sizeof(*err));
+	return 0;
+}
+
+static int gate(struct push *push, struct options *options, struct error *err)
+{
+	struct gate_tree *trees AUTO_FREE = mem_calloc(push->count + 1, sizeof(*trees));
+
+	for (size_t first = 0; first < push->count; first++) {
+		const struct hook_rule *rule = &push->updates[first].rule;
+		size_t count = 0;
+		int result;
+
+		for (size_t i = first; i < push->count; i++) {
+			struct update *update = &push->updates[i];
+
+			if (!update->gated || !same_gate(rule, &update->rule))
+				continue;
+			trees[count++] =
+			    (struct gate_tree){update->ref, js_str(update->facts, "tree", "")};
+			if (i > first)
+				update->gated = false;
+		}
+		if (!push->updates[first].gated)
+			continue;
+		result = gate_group(push, options, rule, trees, count, err);
+		if (result)
+			return result;
+	}
 	return 0;
 }
 
@@ -418,6 +465,8 @@ static int pre_receive(struct options *options, struct error *err)
 		config = mem_printf("%s/config", push.repo.common_dir);
 		result = hook_rules_read(config, &push.rules, err);
 	}
+	if (result == 0)
+		result = read_options(&push.option, err);
 	if (result == 0)
 		result = judge(&push, options, err);
 	js_free(push.facts);

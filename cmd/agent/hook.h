@@ -23,11 +23,11 @@ struct gate_tree {
 };
 
 /*
- * Tests trees of a push in the jail, each once, as the trusted ref says; repo has git's quarantine
+ * Tests trees of a push in the jail, each once, as the rule and its trusted ref say; repo has git's quarantine
  * among its alternates. 0 when all are green; ERROR_NO with the ref of a red one; another kind when
  * that cannot be known. Leaves no file behind but layers of the trusted ref.
  */
-int hook_gate(struct options *options, const struct hook_rules *rules,
+int hook_gate(struct options *options, const struct hook_rule *rule,
 	      const struct repository *repo, const struct gate_tree *trees, size_t count,
 	      struct error *err);
 

@@ -19,7 +19,7 @@
 #define STATE_DIR                                                                              \
 	"/var/lib/agent" /* of a service that has neither HOME nor a word from its operator */
 
-static int begin(struct run *run, struct options *options, const struct hook_rules *rules,
+static int begin(struct run *run, struct options *options, const struct hook_rule *rule,
 		 const struct repository *repo, struct error *err)
 {
 	struct json *request AUTO_JSON = js_artefact_new("request", 1);
@@ -30,7 +30,14 @@ static int begin(struct run *run, struct options *options, const struct hook_rul
 	state = rundir_state_dir(err);
 	if (!state || rundir_create_temporary(state, &run->dir, err))
 		return err->kind;
-	js_set_str(request, "rev", rules->config_ref);
+	js_set_str(request, "rev", rule->config_ref);
+	if (rule->gate_test[0]) {
+		char *pair AUTO_FREE = mem_printf("test.command=%s", rule->gate_test);
+		struct json *pairs = js_array_new();
+
+		js_push_str(pairs, pair);
+		js_set(request, "pairs", pairs);
+	}
 	js_set_str(request, "repository", repo->git_dir);
 	if (rundir_write(&run->dir, "request.json", request, err) ||
 	    run_open(run, options, err))
@@ -110,7 +117,7 @@ static int test_all(struct run *run, const struct gate_tree *trees, size_t count
 	return result;
 }
 
-int hook_gate(struct options *options, const struct hook_rules *rules,
+int hook_gate(struct options *options, const struct hook_rule *rule,
 	      const struct repository *repo, const struct gate_tree *trees, size_t count,
 	      struct error *err)
 {
@@ -120,7 +127,7 @@ int hook_gate(struct options *options, const struct hook_rules *rules,
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
-	long long until = fd_now_ms() + rules->gate_s * 1000;
+	long long until = fd_now_ms() + rule->gate_s * 1000;
 	struct error ignored = {0};
 	timer_t timer;
 	int result = run_check_uid(&run, err);
@@ -129,9 +136,9 @@ int hook_gate(struct options *options, const struct hook_rules *rules,
 		return error_next(err, "let the hook start as root: agent(1), HOOKS; or take "
 				       "the gate out: git config --unset-all agent.gate");
 	scope_enter(&ignored); /* what it lacks is agent-jail's to say */
-	result = begin(&run, options, rules, repo, err);
+	result = begin(&run, options, rule, repo, err);
 	if (result == 0)
-		result = set_clock(rules->gate_s, &timer, err);
+		result = set_clock(rule->gate_s, &timer, err);
 	if (result == 0) {
 		result = test_all(&run, trees, count, err);
 		timer_delete(timer);
@@ -140,7 +147,7 @@ int hook_gate(struct options *options, const struct hook_rules *rules,
 		memset(err, 0, sizeof(*err));
 		result = error_set(err, ERROR_LATER,
 				   "the tests were not done within %lld s (agent.gateTime)",
-				   rules->gate_s);
+				   rule->gate_s);
 	}
 	supervise_release(&run.sup);
 	if (run.dir.path)

@@ -256,6 +256,7 @@ static void check_one(const struct place *place, const char *hook, uid_t owner, 
 static void check_rules(const struct place *place, uid_t owner, size_t *count)
 {
 	const struct hook_rules *rules = &place->rules;
+	bool closed, gates = hook_rules_gates(rules, &closed);
 
 	if (place->config_error.kind) {
 		wrong(count, "%s: every push is refused", place->config_error.message);
@@ -267,11 +268,11 @@ static void check_rules(const struct place *place, uid_t owner, size_t *count)
 	if (rules->includes)
 		wrong(count,
 		      "the configuration has an include, which git follows and agent does not");
-	if (rules->gate.count && geteuid() != 0 && !rules->gate_open)
+	if (closed && geteuid() != 0)
 		wrong(count, "agent.gate: tests need a uid of their own, so the hook must "
 			     "start as root: "
 			     "pushes to gated refs are refused");
-	if (rules->gate.count && owner != 0 && owner != geteuid())
+	if (gates && owner != 0 && owner != geteuid())
 		printf("note   the repository belongs to uid %u: git as uid %u wants "
 		       "safe.directory\n",
 		       (unsigned)owner, (unsigned)geteuid());

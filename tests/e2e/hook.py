@@ -222,6 +222,13 @@ def tasks(t, place):
     refused(t, site, "refs that hide objects from the server are refused", "agent.refuse", "many:refs/replace/" + "0" * 39 + "1")
     place.git("config", "agent.task", "none", cwd=site.bare)
     accepted(t, site, "a rule that is switched off", "base:task/none")
+    place.git("config", "agent.refs/heads/need/*.task", "true", cwd=site.bare)
+    refused(t, site, "and on for other refs by a section", "no issue", "base:need/1")
+    place.git("config", "agent.refs/heads/need/*.refuse", "true", cwd=site.bare)
+    refused(t, site, "as is any other", "agent.refuse", "HEAD:need/1")
+    place.git("config", "agent.need.refuse", "true", cwd=site.bare)
+    refused(t, site, "a section without full ref names refuses all", "pattern of full ref names", "HEAD:topic9")
+    place.git("config", "--unset", "agent.need.refuse", cwd=site.bare)
     place.git("config", "agent.gaet", "refs/heads/main", cwd=site.bare)
     refused(t, site, "a misspelt rule refuses all", "unknown variable agent.gaet", "base:topic3")
 
@@ -246,6 +253,25 @@ def bad_input(t, place):
     lines = "".join(f"{ZERO} {oid} refs/heads/task/{i}\n" for i in range(1001))
     result = place.agent("hook", "pre-receive", cwd=site.bare, stdin=lines)
     t.ok(result.status == 1 and "in parts" in result.err, "more tasks than one push may have", result.text)
+
+
+    line = f"{ZERO} {oid} refs/heads/x\n"
+    for name, env, status, word in (
+            ("a count that is no number", {"GIT_PUSH_OPTION_COUNT": "many"}, 2, "GIT_PUSH_OPTION_COUNT = many"),
+            ("an empty count", {"GIT_PUSH_OPTION_COUNT": ""}, 2, "no number"),
+            ("a negative count", {"GIT_PUSH_OPTION_COUNT": "-1"}, 2, "no number"),
+            ("a count with a unit", {"GIT_PUSH_OPTION_COUNT": "1k"}, 2, "no number"),
+            ("a count past every number", {"GIT_PUSH_OPTION_COUNT": "9" * 40}, 1, "at most 1000"),
+            ("a count of more than there are", {"GIT_PUSH_OPTION_COUNT": "2", "GIT_PUSH_OPTION_0": "a"}, 2, "GIT_PUSH_OPTION_1 is missing"),
+            ("control characters in it", {"GIT_PUSH_OPTION_COUNT": "\x1b[31m"}, 2, "no number")):
+        result = place.agent("hook", "pre-receive", cwd=site.bare, stdin=line, env=env)
+        t.ok(result.status == status and word in result.err and "\x1b" not in result.err, f"push options: {name}: {status}", result.text)
+    many = [f"-oo{i}" for i in range(1000)]
+    accepted(t, site, "1,000 push options", *many[1:], "-oissue=the last", "base:task/o")
+    refused(t, site, "more are refused, not read in part", "1001 push options, at most 1000", *many, "-oissue=one more", "base:task/p")
+    refused(t, site, "whatever is pushed", "1001 push options", *many, "-ox", "base:topic")
+    status, text = site.push("-oissue=\udcff\udcfe", "base:task/q")
+    t.ok(status == 1 and "push option issue= is not text in UTF-8" in text, "an option that is no text", text)
 
 
 # ---- agents --------------------------------------------------------------------------------------------------
@@ -367,9 +393,11 @@ def gate(t, place):
     accepted(t, site, "deleting a gated ref", ":rel/1")
     accepted(t, site, "a new commit of a tree that is in", "HEAD:rel/6")
 
+    sections(t, place, site, first)
+    site.git("checkout", "-q", "-B", "slow", first)
     site.commit("Slow", {"t.sh": "sleep 60\n"})
     place.git("config", "agent.gateTime", "1", cwd=site.bare)
-    refused(t, site, "a test that takes too long", "not done within 1 s (agent.gateTime)", "HEAD:main")
+    refused(t, site, "a test that takes too long", "not done within 1 s (agent.gateTime)", "--force", "HEAD:main")
     place.git("config", "agent.gateFail", "open", cwd=site.bare)
     text = accepted(t, site, "is let in where the operator says so", "HEAD:rel/7")
     t.contains(text, "WITHOUT a test: agent.gateFail = open", "and it is said")
@@ -379,6 +407,39 @@ def gate(t, place):
 
     concurrent(t, place)
     unborn(t, place)
+
+
+def sections(t, place, site, green):
+    """Rules of their own for some refs: [agent "PATTERN"]."""
+    def rule(pattern, key, value):
+        place.git("config", f"agent.{pattern}.{key}", value, cwd=site.bare)
+    site.git("checkout", "-q", "-B", "red", green)
+    site.commit("Red", {"ok": None})
+    rule("refs/heads/main", "gate", "false")
+    rule("refs/heads/own/*", "gate", "true")
+    rule("refs/heads/own/*", "gateTest", "test -f b")
+    accepted(t, site, "a section takes a ref out of the gate", "--force", "red:main")
+    text = accepted(t, site, "and another in, with a test of its own", "red:own/1")
+    t.contains(text, "green: exit status 0", "which was run")
+    site.commit("Red there", {"b": None, "ok": "1\n"})
+    refused(t, site, "and which alone decides", "refs/heads/own/2: its tests are red", "HEAD:own/2")
+    status, text = site.push("HEAD:rel/own", "red~:rel/own2", "red~:own/3", "HEAD:own/4")
+    t.ok(status == 1 and text.count("test     green") == 1 and "its tests are red" in text and "own/3" not in site.refs(),
+         "refs of several rules: each by its own, and in whole or not at all", text)
+    rule("refs/heads/late/*", "gate", "true")
+    rule("refs/heads/late/*", "gateTest", "sleep 30")
+    rule("refs/heads/late/*", "gateTime", "1")
+    rule("refs/heads/late/open/*", "gateFail", "open")
+    refused(t, site, "a section's time, closed", "within 1 s (agent.gateTime)", "HEAD:late/1")
+    t.contains(accepted(t, site, "a section's time, open", "HEAD:late/open/1"), "WITHOUT a test", "is said")
+    refused(t, site, "one of each: the closed one keeps both out", "not let in", "HEAD:late/open/2", "HEAD:late/2")
+    place.git("branch", "-f", "rules", green, cwd=site.bare)
+    rule("refs/heads/by/*", "gate", "true")
+    rule("refs/heads/by/*", "configRef", "refs/heads/rules")
+    accepted(t, site, "a section's own trusted ref", "HEAD:by/1")
+    rule("refs/heads/by/*", "configRef", "refs/heads/nowhere")
+    refused(t, site, "which must be there", "refs/heads/nowhere", "HEAD:by/2")
+    place.git("config", "--unset", "agent.refs/heads/main.gate", cwd=site.bare)
 
 
 def concurrent(t, place):
