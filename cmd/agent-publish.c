@@ -16,7 +16,7 @@
  * {"event":"commit","oid"} before anything is sent.
  *
  * RUNS
- *	git push, git ls-remote and their helpers; ssh-agent, ssh-add, ssh-keygen, ssh.
+ *	git push, git ls-remote, git fetch (of one commit, where no receipt has the branch) and their helpers; ssh-agent, ssh-add, ssh-keygen, ssh.
  *
  * SECURITY
  *	Hostile inputs: the server's answers and its hooks' messages, tree.json and the message

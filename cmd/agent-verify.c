@@ -96,8 +96,8 @@ static int tell_signature(struct verify *verify, const char *name, const char *n
 {
 	struct sshverify found;
 
-	if (sshverify_run(name_space, data->data, data->len, armour->data, armour->len,
-			  verify->allowed, when, &found, err))
+	if (sshverify_run(STAGE_VERIFY, name_space, data->data, data->len, armour->data,
+			  armour->len, verify->allowed, when, &found, err))
 		return err->kind;
 	memcpy(key, found.fingerprint, SIGN_FINGERPRINT_SIZE);
 	switch (found.result) {

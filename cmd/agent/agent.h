@@ -230,6 +230,9 @@ struct json *test_job(const struct run *run, const char *scratch, const char *ob
 /* Verdict and log tail of a red round as text for the model. Owned by the caller. */
 char *step_feedback(struct run *run, int round);
 
+/* The digest that names the run's issue in its commits, whichever machine they are made on. Owned by the caller. */
+char *issue_digest(const struct run *run);
+
 /* name of a file of a round, "round-N/NAME". Owned by the caller. */
 char *round_file(int round, const char *name);
 

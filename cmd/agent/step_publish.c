@@ -216,6 +216,25 @@ static struct json *attest_about(const struct run *run, int round)
 	return about;
 }
 
+/* Where the objects of a repository on this machine are: what its branch points at is looked at when no
+ * receipt has it. */
+static void add_remote_objects(const struct run *run, struct json *paths)
+{
+	struct json *list = js_array_new();
+	struct error ignored = {0};
+	struct repository remote;
+
+	js_set(paths, "remote", list);
+	if (repository_find(js_str(run->remote, "path", ""), &remote, &ignored) == 0) {
+		char *objects AUTO_FREE = mem_printf("%s/objects", remote.common_dir);
+
+		js_push_str(list, objects);
+		for (size_t i = 0; i < remote.alternate_count; i++)
+			js_push_str(list, remote.alternates[i]);
+	}
+	repository_release(&remote);
+}
+
 static struct json *publish_job(struct run *run, int round, const char *scratch,
 				const char *objects, bool sign, struct error *err)
 {
@@ -225,6 +244,7 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	struct json *author = js_object_new(), *receipts;
 	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
 	const char *programs = spawn_program_dir(err);
+	char *digest AUTO_FREE = NULL;
 
 	js_set(job, "paths", paths);
 	js_set(job, "author", author);
@@ -239,10 +259,14 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 	js_set_str(paths, "libexec", programs);
 	if (js_str(run->remote, "ca", NULL))
 		js_set_str(paths, "ca", js_str(run->remote, "ca", NULL));
+	if (strcmp(js_str(run->remote, "kind", ""), "local") == 0)
+		add_remote_objects(run, paths);
 	js_set(job, "remote", js_copy(run->remote));
 	js_set_str(job, "ref", run_ref(run));
 	js_set_str(job, "expect", NULL);
 	js_set(job, "receipts", receipts);
+	digest = issue_digest(run);
+	js_set_str(job, "issue", digest);
 	js_set_str(job, "base_commit", run_base(run, "commit"));
 	js_set_str(job, "base_tree", run_base(run, "tree"));
 	js_set_str(job, "tree", js_str(tree, "tree", ""));

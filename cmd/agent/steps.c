@@ -11,8 +11,10 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
+#include "pipeline/publish/ours.h"
 #include "sandbox/jail_spec.h"
 
 /* ---- base ---- */
@@ -219,6 +221,15 @@ struct json *edit_policy(const struct config *config)
 	return policy;
 }
 
+char *issue_digest(const struct run *run)
+{
+	const char *identity = js_str(js_get(run->request, "issue"), "identity", "");
+	char digest[65];
+
+	sha256_hex(identity, strlen(identity), digest);
+	return mem_printf("%.*s", OURS_ISSUE_DIGITS, digest);
+}
+
 static struct json *edit_job(struct run *run, int round, const char *objects, const char *model)
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
@@ -228,6 +239,8 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
 	char *test AUTO_FREE =
 	    mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
+	char *digest AUTO_FREE = issue_digest(run);
+	char *marker AUTO_FREE = mem_printf(OURS_TRAILER "%s", digest);
 	const char *source = js_str(issue, "source", ""), *slash = strrchr(source, '/');
 	bool is_text = strcmp(source, "-m") == 0 || strcmp(source, "standard input") == 0;
 	/* Of a path only its last part: what this machine's directories are called is nobody's business. */
@@ -250,6 +263,7 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	js_push_str(trailers, by);
 	js_push_str(trailers, test);
 	js_push_str(trailers, about);
+	js_push_str(trailers, marker);
 	js_set(job, "trailers", trailers);
 	return job;
 }

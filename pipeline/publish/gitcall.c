@@ -182,6 +182,37 @@ void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target
 	add_arg(call, ref);
 }
 
+/* A filter makes the remote one of promises, which git would write into its configuration: here it is in the
+ * list already. */
+void gitcall_fetch_tip(struct gitcall *call, const struct gitcall_target *target,
+		       const char *ref)
+{
+	static const char *const settings[] = {
+	    "remote.tip.promisor=true", "remote.tip.partialclonefilter=tree:0",
+	    "fetch.fsckObjects=true",	"fetch.unpackLimit=1",
+	    "fetch.parallel=1",		"fetch.writeCommitGraph=false",
+	    "transfer.bundleURI=false", "fetch.recurseSubmodules=false"};
+	static const char *const words[] = {"fetch",
+					    "--quiet",
+					    "--no-tags",
+					    "--depth=1",
+					    "--filter=tree:0",
+					    "--refmap=",
+					    "--no-write-fetch-head",
+					    "--no-auto-gc",
+					    "--no-recurse-submodules",
+					    "--",
+					    "tip"};
+
+	begin(call, target);
+	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+		add_config(call, settings[i]);
+	add_config(call, own(call, mem_printf("remote.tip.url=%s", address(call, target))));
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		add_arg(call, words[i]);
+	add_arg(call, ref);
+}
+
 void gitcall_release(struct gitcall *call)
 {
 	for (size_t i = 0; i < call->owned_count; i++)

@@ -10,7 +10,7 @@
 
 #include "pipeline/publish/remote.h"
 
-#define GITCALL_WORDS 96
+#define GITCALL_WORDS 128
 
 struct gitcall_target {
 	const struct remote *remote; /* where to */
@@ -35,6 +35,10 @@ void gitcall_push(struct gitcall *call, const struct gitcall_target *target, con
 		  const char *ref, const char *lease, const char *attestation);
 /* `git ls-remote` of exactly that ref. */
 void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target,
+		       const char *ref);
+/* `git fetch` of what that ref points at, without its history and, where the server can do that, without its
+ * files; no ref is written. target.git_dir is one without alternates. */
+void gitcall_fetch_tip(struct gitcall *call, const struct gitcall_target *target,
 		       const char *ref);
 void gitcall_release(struct gitcall *call);
 

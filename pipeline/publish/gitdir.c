@@ -16,6 +16,8 @@
 #define SHALLOW_MAX ((size_t)16 << 20) /* bytes: 400,000 roots */
 #define ALTERNATES_MAX ((size_t)1 << 20)
 
+static const char config_tip[] = "[core]\n\trepositoryformatversion = 1\n\tbare = "
+				 "true\n[extensions]\n\tpartialClone = tip\n";
 static const char config_text[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 /* HEAD must look like one for git to take the directory; the branch is never made. */
 static const char head_text[] = "ref: refs/heads/unborn\n";
@@ -84,19 +86,21 @@ static int read_shallow(const struct json *paths, struct strbuf *text, struct er
 	return check_shallow(text, err);
 }
 
-static int make_directories(int scratch_fd, struct error *err)
+static int make_directories(int scratch_fd, const char *name, struct error *err)
 {
-	static const char *const names[] = {GITDIR_NAME, GITDIR_NAME "/objects",
-					    GITDIR_NAME "/objects/info",
-					    GITDIR_NAME "/objects/pack", GITDIR_NAME "/refs"};
+	static const char *const below[] = {"", "/objects", "/objects/info", "/objects/pack",
+					    "/refs"};
 
-	if (fd_remove_tree(scratch_fd, GITDIR_NAME) < 0)
+	if (fd_remove_tree(scratch_fd, name) < 0)
 		return error_errno(err, ERROR_FAILED, errno,
 				   "old git directory in the scratch directory");
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (mkdirat(scratch_fd, names[i], 0700) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(below); i++) {
+		AUTO_FREE char *path = mem_printf("%s%s", name, below[i]);
+
+		if (mkdirat(scratch_fd, path, 0700) < 0)
 			return error_errno(err, ERROR_FAILED, errno, "scratch directory: %s",
-					   names[i]);
+					   path);
+	}
 	return 0;
 }
 
@@ -119,7 +123,7 @@ int gitdir_make(int scratch_fd, const struct json *paths, struct error *err)
 	strbuf_init(&alternates, ALTERNATES_MAX);
 	strbuf_init(&shallow, SHALLOW_MAX);
 	if (format_alternates(paths, &alternates, err) || read_shallow(paths, &shallow, err) ||
-	    make_directories(scratch_fd, err) ||
+	    make_directories(scratch_fd, GITDIR_NAME, err) ||
 	    write_file(scratch_fd, GITDIR_NAME "/objects/info/alternates", alternates.data,
 		       alternates.len, err) ||
 	    write_file(scratch_fd, GITDIR_NAME "/config", config_text, strlen(config_text),
@@ -129,5 +133,14 @@ int gitdir_make(int scratch_fd, const struct json *paths, struct error *err)
 	if (shallow.len)
 		return write_file(scratch_fd, GITDIR_NAME "/shallow", shallow.data, shallow.len,
 				  err);
+	return 0;
+}
+
+int gitdir_make_empty(int scratch_fd, struct error *err)
+{
+	if (make_directories(scratch_fd, GITDIR_TIP, err) ||
+	    write_file(scratch_fd, GITDIR_TIP "/config", config_tip, strlen(config_tip), err) ||
+	    write_file(scratch_fd, GITDIR_TIP "/HEAD", head_text, strlen(head_text), err))
+		return err->kind;
 	return 0;
 }

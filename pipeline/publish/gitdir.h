@@ -10,6 +10,7 @@ struct error;
 struct json;
 
 #define GITDIR_NAME "git" /* in the scratch directory */
+#define GITDIR_TIP "tip"
 
 /*
  * scratch_fd: the scratch directory. paths: the job's "paths": repo, common, alternates,
@@ -18,5 +19,8 @@ struct json;
  * cannot be written into info/alternates; ERROR_FAILED.
  */
 int gitdir_make(int scratch_fd, const struct json *paths, struct error *err);
+
+/* One without alternates, for what is fetched: GITDIR_TIP in the scratch directory. 0 or ERROR_FAILED. */
+int gitdir_make_empty(int scratch_fd, struct error *err);
 
 #endif

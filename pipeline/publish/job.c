@@ -6,6 +6,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/text.h"
+#include "pipeline/publish/ours.h"
 #include "pipeline/publish/rules.h"
 
 #define DEADLINE_MOST_S 86400
@@ -28,9 +29,10 @@ static int need_oid(const struct json *job, const char *key, const char **oid,
 
 static int parse(const struct json *job, struct publish_job *out, struct error *err)
 {
-	static const char *const keys[] = {
-	    "paths",  "remote", "ref",	    "expect",	  "base_commit", "base_tree", "tree",
-	    "author", "time",	"receipts", "deadline_s", "sign",	 "attest",    NULL};
+	static const char *const keys[] = {"paths",	  "remote",    "ref",	     "expect",
+					   "base_commit", "base_tree", "tree",	     "author",
+					   "time",	  "receipts",  "deadline_s", "sign",
+					   "attest",	  "issue",     NULL};
 	const struct json *remote = js_get(job, "remote"), *author = js_get(job, "author");
 
 	if (js_check_keys(job, keys, err))
@@ -55,6 +57,10 @@ static int parse(const struct json *job, struct publish_job *out, struct error *
 		return err->kind;
 	if (out->remote.kind == REMOTE_SSH && !out->remote.user)
 		return error_set(err, ERROR_USAGE, "an ssh remote without a user");
+	out->issue = js_str(job, "issue", NULL);
+	if (out->issue && !text_is_hex(out->issue, OURS_ISSUE_DIGITS))
+		return error_set(err, ERROR_USAGE, "issue is not a digest of %d digits",
+				 OURS_ISSUE_DIGITS);
 	out->sign = js_bool(job, "sign", false);
 	out->attest = js_is_object(js_get(job, "attest")) ? js_get(job, "attest") : NULL;
 	if (out->attest && !out->sign)

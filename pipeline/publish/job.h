@@ -1,10 +1,11 @@
 /*
  * agent-publish's job as the supervisor writes it, checked and taken apart:
  *
- *	{"paths":{repo,common,alternates,objects,scratch,libexec,ca?},
+ *	{"paths":{repo,common,alternates,objects,scratch,libexec,ca?,remote?:[object directories of a local
+ *	 remote]},
  *	 "remote":{"kind","url","host","port","user","path","known_hosts":text},
  *	 "ref","expect":oid|null,"base_commit","base_tree","tree","author":{"name","email"},"time":epoch,
- *	 "receipts":[oid…],"deadline_s":N,"sign":bool,
+ *	 "receipts":[oid…],"issue":HEX|null,"deadline_s":N,"sign":bool,
  *	 "attest":{what attest.h makes of it}|null}
  */
 #ifndef PUBLISH_JOB_H
@@ -30,6 +31,8 @@ struct publish_job {
 	const char *name, *email;
 	long long time;		     /* seconds since 1970: author and committer */
 	const struct json *receipts; /* array of oids; may be NULL */
+	const char
+	    *issue; /* what OURS_TRAILER says of the issue; NULL: no commit is known by it */
 	long long deadline_s;
 	bool sign;		   /* the signing key is on FD_SIGN */
 	const struct json *attest; /* what an attestation says of the run; NULL: none is made */

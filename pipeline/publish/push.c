@@ -13,6 +13,7 @@
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/text.h"
 #include "pipeline/events.h"
@@ -23,6 +24,7 @@
 #include "pipeline/publish/gitdir.h"
 #include "pipeline/publish/gitrun.h"
 #include "pipeline/publish/helper.h"
+#include "pipeline/publish/ours.h"
 #include "pipeline/publish/porcelain.h"
 #include "pipeline/publish/pump.h"
 #include "pipeline/publish/relay.h"
@@ -247,7 +249,72 @@ static int take_status(struct push *push, const struct push_status *status, stru
 	return explain_refusal(push, status, err);
 }
 
+/* ---- whose the ref is ---- */
+
+/* decide() asks for this only when no receipt has the tip. objects: where the remote's objects are;
+ * 1, 0 with why, or an error kind. */
+static int prove(const struct push *push, const struct json *objects, const char *tip,
+		 char why[256], struct error *err)
+{
+	const struct publish_job *job = push->job;
+
+	why[0] = '\0';
+	if (!job->issue)
+		return 0;
+	if (!job->sign) {
+		snprintf(why, 256,
+			 "no receipt has it, and without publish.signingKey nothing "
+			 "else can tell");
+		return 0;
+	}
+	return ours_check(job->paths, objects, tip, job->issue, why, err);
+}
+
 /* ---- over the network ---- */
+
+/* Brings the commit that the ref points at, into a git directory of its own. */
+static int fetch_tip(struct push *push, struct error *err)
+{
+	struct gitrun run __attribute__((cleanup(gitrun_release)));
+	struct gitcall call __attribute__((cleanup(gitcall_release)));
+	char *git_dir AUTO_FREE = mem_printf("%s/" GITDIR_TIP, push->job->scratch);
+	struct gitcall_target target = push->target;
+	int scratch AUTO_FD = open(push->job->scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	target.git_dir = git_dir;
+	gitcall_fetch_tip(&call, &target, push->job->ref);
+	run_fill(push, &call, &run);
+	if (scratch < 0)
+		return error_errno(err, ERROR_FAILED, errno, "scratch directory");
+	if (gitdir_make_empty(scratch, err))
+		return err->kind;
+	event_progress("looking at %s on %s", push->job->ref, push->job->remote.url);
+	gitrun_wait(&run, err);
+	if (run.expired)
+		return explain_expiry(push, err);
+	if (err->kind)
+		return err->kind;
+	return run.status == 0 ? 0 : explain_end(push, &run, err);
+}
+
+static int prove_fetched(struct push *push, const char *tip, char why[256], struct error *err)
+{
+	char *dir AUTO_FREE = mem_printf("%s/" GITDIR_TIP "/objects", push->job->scratch);
+	struct json *list AUTO_JSON = js_array_new();
+	struct error no = {0};
+
+	why[0] = '\0';
+	js_push_str(list, dir);
+	if (push->job->issue && push->job->sign && fetch_tip(push, &no)) {
+		if (fd_now_ms() >= push->deadline_ms) {
+			*err = no;
+			return err->kind;
+		}
+		snprintf(why, 256, "it cannot be fetched: %.220s", no.message);
+		return 0;
+	}
+	return prove(push, list, tip, why, err);
+}
 
 /* The remote's tip of the ref: 1, 0 when it is not there, or an error kind. */
 static int ask_tip(struct push *push, char tip[65], struct error *err)
@@ -277,8 +344,8 @@ static int push_network(struct push *push, struct error *err)
 	const struct publish_job *job = push->job;
 	struct push_status status = {.outcome = PUSH_NO_LINE};
 	enum rules_action action;
-	char tip[65];
-	int found;
+	char tip[65], why[256] = "";
+	int found, proven = 0;
 
 	if (push_once(push, job->expect, &status, err))
 		return err->kind;
@@ -287,8 +354,11 @@ static int push_network(struct push *push, struct error *err)
 	found = ask_tip(push, tip, err);
 	if (found < 0)
 		return err->kind;
+	if (found && rules_need_proof(tip, push->oid, job->expect, job->receipts) &&
+	    (proven = prove_fetched(push, tip, why, err)) < 0)
+		return err->kind;
 	if (rules_decide(job->ref, found ? tip : NULL, push->oid, job->expect, job->receipts,
-			 &action, err))
+			 proven > 0, why, &action, err))
 		return err->kind;
 	if (action == RULES_ALREADY) {
 		push->result->already = true;
@@ -431,7 +501,9 @@ static int push_local(struct push *push, struct error *err)
 	struct advert advert = {.at = 0};
 	struct push_status status = {.outcome = PUSH_NO_LINE};
 	enum rules_action action;
-	int remote AUTO_FD = -1;
+	char why[256] = "";
+	const char *tip;
+	int remote AUTO_FD = -1, proven = 0;
 
 	if (!push->fds.remote)
 		return error_set(err, ERROR_FAILED,
@@ -443,8 +515,11 @@ static int push_local(struct push *push, struct error *err)
 	strbuf_init(&text, ADVERT_BYTES_MAX);
 	if (read_advert(push, remote, &text, &advert, err))
 		return err->kind;
-	if (rules_decide(job->ref, advert.tip[0] ? advert.tip : NULL, push->oid, job->expect,
-			 job->receipts, &action, err)) {
+	tip = advert.tip[0] ? advert.tip : NULL;
+	if (rules_need_proof(tip, push->oid, job->expect, job->receipts))
+		proven = prove(push, js_get(job->paths, "remote"), tip, why, err);
+	if (proven < 0 || rules_decide(job->ref, tip, push->oid, job->expect, job->receipts,
+				       proven > 0, why, &action, err)) {
 		say_nothing(remote);
 		return err->kind;
 	}

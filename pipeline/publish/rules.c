@@ -1,7 +1,5 @@
 #include "rules.h"
 
-#include <stdbool.h>
-
 #include <ctype.h>
 #include <string.h>
 
@@ -90,8 +88,16 @@ static const char *short_name(const char *ref)
 	return strncmp(ref, "refs/heads/", 11) == 0 ? ref + 11 : ref;
 }
 
+bool rules_need_proof(const char *tip, const char *commit, const char *expect,
+		      const struct json *receipts)
+{
+	return tip && strcmp(tip, commit) != 0 && !(expect && strcmp(tip, expect) == 0) &&
+	       !is_receipt(receipts, tip);
+}
+
 int rules_decide(const char *ref, const char *tip, const char *commit, const char *expect,
-		 const struct json *receipts, enum rules_action *action, struct error *err)
+		 const struct json *receipts, bool proven, const char *foreign,
+		 enum rules_action *action, struct error *err)
 {
 	if (tip && strcmp(tip, commit) == 0) {
 		*action = RULES_ALREADY;
@@ -101,7 +107,7 @@ int rules_decide(const char *ref, const char *tip, const char *commit, const cha
 		*action = RULES_CREATE;
 		return 0;
 	}
-	if (tip && ((expect && strcmp(tip, expect) == 0) || is_receipt(receipts, tip))) {
+	if (tip && (proven || !rules_need_proof(tip, commit, expect, receipts))) {
 		*action = RULES_UPDATE;
 		return 0;
 	}
@@ -114,8 +120,8 @@ int rules_decide(const char *ref, const char *tip, const char *commit, const cha
 	}
 	error_set(err, ERROR_NO,
 		  "branch %s exists and its tip %s was not made by this program for this "
-		  "issue: it is left alone",
-		  short_name(ref), tip);
+		  "issue%s%s%s: it is left alone",
+		  short_name(ref), tip, foreign[0] ? " (" : "", foreign, foreign[0] ? ")" : "");
 	return error_next(err, "name another branch: agent publish --branch NAME; or delete "
 			       "this one on the remote");
 }

@@ -1,12 +1,14 @@
 /*
  * What may be published where: the rules that agent-publish decides by. Pure.
  *
- * A branch is ours when its tip is a commit that this program recorded having made (a receipt).
+ * A branch is ours when its tip is a commit that this program recorded having made (a receipt), or
+ * one that proves it (ours.h).
  * Any other branch is a person's: it is neither moved nor deleted.
  */
 #ifndef PUBLISH_RULES_H
 #define PUBLISH_RULES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct error;
@@ -34,9 +36,15 @@ enum rules_action {
 /*
  * What to do with a ref whose tip is tip (NULL: not there). commit: ours, about to be pushed.
  * expect: what the supervisor says it must be, or NULL. receipts: array of commits that this
- * program made. 0 and *action, or ERROR_NO with the reason and what to do.
+ * program made. proven: the tip was shown to be of our making; foreign: why it was not, or "".
+ * 0 and *action, or ERROR_NO with the reason and what to do.
  */
 int rules_decide(const char *ref, const char *tip, const char *commit, const char *expect,
-		 const struct json *receipts, enum rules_action *action, struct error *err);
+		 const struct json *receipts, bool proven, const char *foreign,
+		 enum rules_action *action, struct error *err);
+
+/* Whether the answer depends on proven. */
+bool rules_need_proof(const char *tip, const char *commit, const char *expect,
+		      const struct json *receipts);
 
 #endif

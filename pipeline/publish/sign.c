@@ -17,7 +17,6 @@
 #include "pipeline/publish/sshsig.h"
 #include "pipeline/secret.h"
 
-#define PUBLIC_KEY "signing.pub"
 #define SIGNATURE "signature"
 #define INPUT "signing.input"
 
@@ -66,7 +65,7 @@ static int write_public_key(struct signer *signer, struct error *err)
 		return err->kind;
 	if (sshsig_fingerprint(line.data, line.len, signer->fingerprint) < 0)
 		return error_set(err, ERROR_FAILED, "signing: ssh-add -L names no key");
-	return scratch_write(PUBLIC_KEY, line.data, line.len, err);
+	return scratch_write(SIGN_PUBLIC_KEY, line.data, line.len, err);
 }
 
 int signer_open(struct signer *signer, int key_fd, struct error *err)
@@ -95,8 +94,8 @@ void signer_close(struct signer *signer)
 int signer_sign(struct signer *signer, const char *name_space, const void *data, size_t len,
 		struct strbuf *out, struct error *err)
 {
-	const char *const sign[] = {"ssh-keygen", "-Y", "sign",	    "-q", "-n",
-				    name_space,	  "-f", PUBLIC_KEY, NULL};
+	const char *const sign[] = {"ssh-keygen", "-Y", "sign",		 "-q", "-n",
+				    name_space,	  "-f", SIGN_PUBLIC_KEY, NULL};
 	const char *const check[] = {"ssh-keygen", "-Y", "check-novalidate", "-q", "-n",
 				     name_space,   "-s", SIGNATURE,	     NULL};
 	struct strbuf armour AUTO_STRBUF = STRBUF_NONE, said AUTO_STRBUF = STRBUF_NONE;

@@ -17,6 +17,8 @@ struct strbuf;
 
 #define SIGN_NAMESPACE_GIT "git"
 #define SIGN_NAMESPACE_ATTEST "agent-attest"
+#define SIGN_PUBLIC_KEY                                                                        \
+	"signing.pub"		 /* file of the scratch directory, once a signer was opened */
 #define SIGN_FINGERPRINT_SIZE 64 /* "SHA256:" and 43 characters of base64 */
 #define SIGN_DEADLINE_MS 15000	 /* for all of it: a signing failure ends the run in seconds */
 

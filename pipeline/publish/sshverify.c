@@ -23,14 +23,15 @@ static const char *const plain_env[] = {"PATH=/usr/bin:/bin", "HOME=/nonexistent
 					"TZ=UTC", NULL};
 
 /* Runs ssh-keygen with the signed bytes as its input; its words are in run. 0 or an error kind. */
-static int keygen(const char *const *argv, struct gitrun *run, struct error *err)
+static int keygen(enum stage_id row, const char *const *argv, struct gitrun *run,
+		  struct error *err)
 {
 	int input AUTO_FD = open(INPUT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	gitrun_init(run);
 	if (input < 0)
 		return error_errno(err, ERROR_FAILED, errno, "scratch directory: " INPUT);
-	run->row = STAGE_VERIFY;
+	run->row = row;
 	run->argv = argv;
 	run->env = plain_env;
 	run->stdin_fd = input;
@@ -54,13 +55,14 @@ static void take_fingerprint(const struct strbuf *out, char fingerprint[SIGN_FIN
 	fingerprint[len] = '\0';
 }
 
-static int check_bytes(const char *name_space, struct sshverify *found, struct error *err)
+static int check_bytes(enum stage_id row, const char *name_space, struct sshverify *found,
+		       struct error *err)
 {
 	const char *const argv[] = {"ssh-keygen", "-Y", "check-novalidate", "-n",
 				    name_space,	  "-s", SIGNATURE,	    NULL};
 	struct gitrun run __attribute__((cleanup(gitrun_release)));
 
-	if (keygen(argv, &run, err))
+	if (keygen(row, argv, &run, err))
 		return err->kind;
 	if (run.status == 0) {
 		take_fingerprint(&run.out, found->fingerprint);
@@ -74,7 +76,8 @@ static int check_bytes(const char *name_space, struct sshverify *found, struct e
 }
 
 /* The first principal that the file has for the key; "" when there is none. */
-static int find_principal(const char *verify_time, char principal[256], struct error *err)
+static int find_principal(enum stage_id row, const char *verify_time, char principal[256],
+			  struct error *err)
 {
 	const char *const argv[] = {"ssh-keygen", "-Y", "find-principals", verify_time, "-f",
 				    ALLOWED,	  "-s", SIGNATURE,	   NULL};
@@ -82,7 +85,7 @@ static int find_principal(const char *verify_time, char principal[256], struct e
 	size_t len;
 
 	principal[0] = '\0';
-	if (keygen(argv, &run, err))
+	if (keygen(row, argv, &run, err))
 		return err->kind;
 	len = strcspn(run.out.data, "\r\n,");
 	if (run.status == 0 && len > 0 && len < 256) {
@@ -92,7 +95,7 @@ static int find_principal(const char *verify_time, char principal[256], struct e
 	return 0;
 }
 
-static int check_signer(const char *name_space, const char *verify_time,
+static int check_signer(enum stage_id row, const char *name_space, const char *verify_time,
 			struct sshverify *found, struct error *err)
 {
 	char principal[256];
@@ -102,10 +105,10 @@ static int check_signer(const char *name_space, const char *verify_time,
 	struct gitrun run __attribute__((cleanup(gitrun_release)));
 
 	gitrun_init(&run);
-	if (find_principal(verify_time, principal, err) || !principal[0])
+	if (find_principal(row, verify_time, principal, err) || !principal[0])
 		return err->kind;
 	gitrun_release(&run);
-	if (keygen(argv, &run, err))
+	if (keygen(row, argv, &run, err))
 		return err->kind;
 	if (run.status == 0) {
 		found->result = SSHVERIFY_TRUSTED;
@@ -115,8 +118,8 @@ static int check_signer(const char *name_space, const char *verify_time,
 	return 0;
 }
 
-int sshverify_run(const char *name_space, const void *data, size_t len, const char *armour,
-		  size_t armour_len, const char *allowed, long long when,
+int sshverify_run(enum stage_id row, const char *name_space, const void *data, size_t len,
+		  const char *armour, size_t armour_len, const char *allowed, long long when,
 		  struct sshverify *found, struct error *err)
 {
 	char verify_time[64];
@@ -129,11 +132,11 @@ int sshverify_run(const char *name_space, const void *data, size_t len, const ch
 		return error_set(err, ERROR_FAILED, "the commit's time is out of range");
 	if (scratch_write(INPUT, data, len, err) ||
 	    scratch_write(SIGNATURE, armour, armour_len, err) ||
-	    check_bytes(name_space, found, err))
+	    check_bytes(row, name_space, found, err))
 		return err->kind;
 	if (found->result == SSHVERIFY_BAD || !allowed)
 		return 0;
 	if (scratch_write(ALLOWED, allowed, strlen(allowed), err))
 		return err->kind;
-	return check_signer(name_space, verify_time, found, err);
+	return check_signer(row, name_space, verify_time, found, err);
 }

@@ -298,6 +298,22 @@ with Tap() as t, Place() as place:
     t.contains(place.git("cat-file", "commit", "agent/both", cwd=bare), "gpgsig -----BEGIN SSH SIGNATURE-----", "it is signed")
     os.unlink(f"{repo}.git/hooks/update")
 
+    # ---- the same issue from a machine without our records ----
+    elsewhere = {"AGENT_STATE_DIR": place.path("elsewhere")}
+    later = place.recording([[edit("a.txt", "one", "three"), submit("Three")]], name="later")
+    tip = place.git("rev-parse", "agent/both", cwd=bare)
+    result = place.agent("run", "-m", "both", "--model", later, cwd=repo, env=elsewhere)
+    t.equal((result.status, place.git("rev-parse", "agent/both", cwd=bare)), (1, tip), "without the key its branch is a stranger's there",
+            result.text)
+    result = place.agent("run", "-m", "both", "--model", later, "-c", f"publish.signingKey=file:{keys['ed25519']}", cwd=repo,
+                         env=elsewhere)
+    t.equal((result.status, place.git("show", "agent/both:a.txt", cwd=bare)), (0, "three"), "with the key it is ours and moved",
+            result.text)
+    result = place.agent("run", "-m", "both, again", "--branch", "agent/both", "--model", later, "-c",
+                         f"publish.signingKey=file:{keys['ed25519']}", cwd=repo, env=elsewhere)
+    t.equal(result.status, 1, "but not for another issue", result.text)
+    t.contains(result.err, "made for another issue", "which is said")
+
     # ---- the conversation again ----
     rounds = place.recording([[write("check", "red\n"), submit("First")], [write("check", "green\n"), submit("Second")]], name="rounds")
     result = place.agent("run", "-m", "Two rounds", "--model", rounds, "--test", "grep -q green check", "--dry-run", cwd=repo)

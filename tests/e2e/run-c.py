@@ -74,7 +74,7 @@ with Tap() as t, Place() as place:
     message = place.git("show", "-s", "--format=%B", commit, cwd=server)
     trailers = dict(line.split(": ", 1) for line in
                     place.git("show", "-s", "--format=%(trailers)", commit, cwd=server).splitlines() if ": " in line)
-    t.equal(sorted(trailers), ["Agent-Model", "Agent-Run", "Agent-Test", "Issue"], "its trailers are ours", message)
+    t.equal(sorted(trailers), ["Agent-Issue", "Agent-Model", "Agent-Run", "Agent-Test", "Issue"], "its trailers are ours", message)
     t.equal(trailers.get("Agent-Run"), place.runs()[-1], "Agent-Run names the run")
     t.ok("skip ci" not in message and "Somebody" not in message and "Co-authored" not in message,
          "what the model wrote in the shape of a trailer or a CI directive is not in it", message)

@@ -122,7 +122,7 @@ static void decision_for_every_tip(void **state)
 		struct error err = {0};
 
 		assert_int_equal(rules_decide(REF, cases[i].tip, OURS, cases[i].expect,
-					      receipts, &action, &err),
+					      receipts, false, "", &action, &err),
 				 cases[i].kind);
 		assert_int_equal(action, cases[i].action);
 		if (cases[i].kind)
@@ -136,7 +136,8 @@ static void decision_without_receipts_leaves_branches_alone(void **state)
 	struct error err = {0};
 
 	(void)state;
-	assert_int_equal(rules_decide(REF, EARLIER, OURS, NULL, NULL, &action, &err), ERROR_NO);
+	assert_int_equal(rules_decide(REF, EARLIER, OURS, NULL, NULL, false, "", &action, &err),
+			 ERROR_NO);
 	assert_non_null(strstr(err.message,
 			       "branch agent/x exists and its tip " EARLIER
 			       " was not made by this program for this issue: it is "
