@@ -39,6 +39,13 @@ static const char *const migrations[] = {
     "CREATE INDEX jobs_parked ON jobs(repository, identity) WHERE state = 'parked';"
     "CREATE INDEX jobs_run ON jobs(run);"
     "PRAGMA user_version = 2;",
+
+    /* tip: the commit of a task branch that a job is for; '' when the branch is gone. The index answers what is known
+     * of each branch without a look at the rows. repositories: those whose task branches are compared with it. */
+    "ALTER TABLE jobs ADD COLUMN tip TEXT;"
+    "CREATE INDEX jobs_tips ON jobs(repository, identity, id, tip, state) WHERE tip IS NOT NULL;"
+    "CREATE TABLE repositories(path TEXT PRIMARY KEY) WITHOUT ROWID;"
+    "PRAGMA user_version = 3;",
 };
 
 int database_fail(struct sqlite3 *db, const char *what, struct error *err)

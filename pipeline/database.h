@@ -1,7 +1,7 @@
 /*
  * The database of a state directory: agent.db, SQLite in WAL mode, its schema versioned (PRAGMA user_version)
- * and brought up to date at opening. Two files know its tables: ledger.c (calls, receipts) and queue.c (jobs);
- * these three are the only owners of sqlite3.h. It lies on a local disk: WAL does not work over a network.
+ * and brought up to date at opening. Three files know its tables: ledger.c (calls, receipts), queue.c (jobs) and queue_tips.c (what
+ * branches ask, repositories); these four are the only owners of sqlite3.h. It lies on a local disk: WAL does not work over a network.
  */
 #ifndef PIPELINE_DATABASE_H
 #define PIPELINE_DATABASE_H

@@ -15,23 +15,12 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/database.h"
-#include "pipeline/worker_lock.h"
+#include "pipeline/queue_internal.h"
 
 #define WAIT_MOST_MS (3600 * 1000LL)
 #define BACK_MS 300 /* before a job that was given back is tried again */
 
-struct queue {
-	sqlite3 *db;
-	char *wake;		     /* owned */
-	int wake_fd;		     /* owned */
-	int workers_fd;		     /* owned: the directory of lock files */
-	int owner_fd;		     /* owned: our lock file, or -1 */
-	char owner[WORKER_LOCK_MAX]; /* its name; "" when we are no worker */
-};
-
-/* The clock of the wall: a lease outlives a restart of the machine. When it is set, leases end early or late; the
- * lock on the run's directory still keeps a run to one process. */
-static long long now_ms(void)
+long long queue_now_ms(void)
 {
 	struct timespec now;
 
@@ -98,8 +87,7 @@ const char *queue_wake_path(const struct queue *queue)
 	return queue->wake;
 }
 
-/* A worker that misses it looks by itself within a second. */
-static void wake(struct queue *queue)
+void queue_wake(struct queue *queue)
 {
 	futimens(queue->wake_fd, NULL);
 }
@@ -137,15 +125,17 @@ static int find_live(struct queue *queue, const char *state, const struct queue_
 static int insert(struct queue *queue, const struct queue_new *job, long long *id,
 		  struct error *err)
 {
-	long long now = now_ms();
+	long long now = queue_now_ms();
 
 	if (database_change(
 		queue->db, err,
 		"INSERT INTO jobs(state, repository, identity, title, digest, origin, "
-		"priority, due, added, request, issue) "
-		"VALUES('queued',?1,?2,?3,?4,?5,?6,?7,?7,?8,?9)",
-		"tttttiitb", job->repository, job->identity, job->title, job->digest,
-		job->origin, job->priority, now, job->request, job->issue, job->issue_len) < 0)
+		"priority, due, added, ended, request, issue, tip, reason) "
+		"VALUES(CASE WHEN ?11 IS NULL THEN 'queued' ELSE 'skipped' END,?1,?2,?3,?4,?5,"
+		"?6,?7,?7,CASE WHEN ?11 IS NULL THEN NULL ELSE ?7 END,?8,?9,?10,?11)",
+		"tttttiitbtt", job->repository, job->identity, job->title, job->digest,
+		job->origin, job->priority, now, job->request, job->issue, job->issue_len,
+		job->tip, job->skip) < 0)
 		return err->kind;
 	*id = sqlite3_last_insert_rowid(queue->db);
 	return 0;
@@ -158,6 +148,10 @@ static int add(struct queue *queue, const struct queue_new *job, long long *id,
 	struct live queued = {0}, running = {0};
 	char *reason AUTO_FREE = NULL;
 
+	if (job->tip && queue_check_tip(queue, job, id, err))
+		return err->kind;
+	if (job->skip)
+		return insert(queue, job, id, err);
 	if (find_live(queue, "queued", job, &queued, err) ||
 	    find_live(queue, "running", job, &running, err))
 		return err->kind;
@@ -170,7 +164,7 @@ static int add(struct queue *queue, const struct queue_new *job, long long *id,
 	if (queued.id &&
 	    database_change(queue->db, err,
 			    "UPDATE jobs SET state = 'superseded', ended = ?2 WHERE id = ?1",
-			    "ii", queued.id, now_ms()) < 0)
+			    "ii", queued.id, queue_now_ms()) < 0)
 		return err->kind;
 	if (insert(queue, job, id, err))
 		return err->kind;
@@ -201,7 +195,7 @@ int queue_add(struct queue *queue, const struct queue_new *job, long long *id,
 		return err->kind;
 	result = database_end(queue->db, add(queue, job, id, err), err);
 	if (result == 0)
-		wake(queue);
+		queue_wake(queue);
 	return result;
 }
 
@@ -276,7 +270,7 @@ static int cancel(struct queue *queue, long long id, bool *running, struct error
 		      queue->db, err,
 		      "UPDATE jobs SET state = 'cancelled', ended = ?2, reason = 'cancelled' "
 		      "WHERE id = ?1 AND state IN ('queued', 'parked')",
-		      "ii", id, now_ms());
+		      "ii", id, queue_now_ms());
 	if (changed == 0)
 		return error_set(err, ERROR_SKIPPED, "job %lld has ended: it is %s", id, state);
 	return changed < 0 ? changed : 0;
@@ -290,7 +284,7 @@ int queue_cancel(struct queue *queue, long long id, bool *running, struct error 
 		return err->kind;
 	result = database_end(queue->db, cancel(queue, id, running, err), err);
 	if (result == 0)
-		wake(queue);
+		queue_wake(queue);
 	return result;
 }
 
@@ -322,7 +316,7 @@ static int retry(struct queue *queue, long long id, struct error *err)
 	    "UPDATE jobs SET state = 'queued', attempts = 0, due = ?2, "
 	    "ended = NULL, reason = NULL, stop = NULL, run = CASE WHEN state "
 	    "IN ('refused', 'skipped') THEN NULL ELSE run END WHERE id = ?1",
-	    "ii", id, now_ms());
+	    "ii", id, queue_now_ms());
 }
 
 int queue_retry(struct queue *queue, long long id, struct error *err)
@@ -334,7 +328,7 @@ int queue_retry(struct queue *queue, long long id, struct error *err)
 	result = database_end(queue->db, retry(queue, id, err), err);
 	if (result < 0)
 		return result;
-	wake(queue);
+	queue_wake(queue);
 	return 0;
 }
 
@@ -367,7 +361,7 @@ static long long next_job(struct queue *queue, const struct queue_rules *rules,
 	    "GROUP BY repository HAVING count(*) >= ?3) "
 	    "AND (repository, identity) NOT IN (SELECT repository, identity FROM jobs WHERE "
 	    "state = 'running') ORDER BY priority DESC, id LIMIT 1",
-	    "iii", now_ms(), rules->jobs, rules->per_repository);
+	    "iii", queue_now_ms(), rules->jobs, rules->per_repository);
 	int result;
 
 	if (!stmt)
@@ -407,7 +401,7 @@ static int read_job(struct queue *queue, long long id, struct queue_job *job, st
 static int claim(struct queue *queue, const struct queue_rules *rules, struct queue_job *job,
 		 struct error *err)
 {
-	long long id = next_job(queue, rules, err), now = now_ms();
+	long long id = next_job(queue, rules, err), now = queue_now_ms();
 	char run[RUNDIR_ID_MAX];
 
 	if (id <= 0)
@@ -442,7 +436,7 @@ int queue_prolong(struct queue *queue, const struct queue_rules *rules, struct e
 	int changed = database_change(queue->db, err,
 				      "UPDATE jobs SET lease = ?2 WHERE state = 'running' AND "
 				      "owner = ?1",
-				      "ti", queue->owner, now_ms() + rules->lease_ms);
+				      "ti", queue->owner, queue_now_ms() + rules->lease_ms);
 
 	return changed < 0 ? changed : 0;
 }
@@ -504,7 +498,7 @@ static int settle(struct queue *queue, const struct queue_rules *rules, const st
 		  enum queue_end end, const char *reason, struct error *err)
 {
 	long long id = js_int(job, "id", 0), attempts = js_int(job, "attempts", 0);
-	long long now = now_ms(), due = now;
+	long long now = queue_now_ms(), due = now;
 	const char *state, *stop = js_str(job, "stop", NULL);
 	char *why AUTO_FREE = mem_strdup(reason);
 	int changed;
@@ -555,7 +549,7 @@ int queue_settle(struct queue *queue, const struct queue_rules *rules, long long
 		return err->kind;
 	result = database_end(queue->db, settle_own(queue, rules, id, end, reason, err), err);
 	if (result == 0)
-		wake(queue);
+		queue_wake(queue);
 	return result;
 }
 
@@ -593,7 +587,7 @@ static int take_over(struct queue *queue, const struct queue_rules *rules, struc
 		const char *reason = "its worker was killed";
 
 		if (!worker_lock_is_free(queue->workers_fd, js_str(job, "owner", ""))) {
-			if (js_int(job, "lease", 0) > now_ms())
+			if (js_int(job, "lease", 0) > queue_now_ms())
 				continue;
 			reason = "its worker does not answer";
 		}
@@ -619,14 +613,15 @@ int queue_take_over(struct queue *queue, const struct queue_rules *rules, struct
 long long queue_next_ms(struct queue *queue)
 {
 	struct error ignored = {0};
-	sqlite3_stmt *stmt AUTO_STMT = database_query(
-	    queue->db, &ignored,
-	    "SELECT min(due) FROM jobs WHERE state = 'queued' AND due > ?1", "i", now_ms());
+	sqlite3_stmt *stmt AUTO_STMT =
+	    database_query(queue->db, &ignored,
+			   "SELECT min(due) FROM jobs WHERE state = 'queued' AND due > ?1", "i",
+			   queue_now_ms());
 	long long left;
 
 	if (!stmt || sqlite3_step(stmt) != SQLITE_ROW ||
 	    sqlite3_column_type(stmt, 0) == SQLITE_NULL)
 		return -1;
-	left = sqlite3_column_int64(stmt, 0) - now_ms();
+	left = sqlite3_column_int64(stmt, 0) - queue_now_ms();
 	return left > 0 ? left : 0;
 }

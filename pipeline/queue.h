@@ -52,12 +52,40 @@ struct queue_new {
 	const char *issue;
 	size_t issue_len;
 	long long priority; /* higher is earlier */
+	/* Of a task branch (pipeline/queue.h, "task branches"); NULL: the job is of none. */
+	const char *tip; /* the commit that asks for it */
+	long long
+	    after; /* the job that queue_tips told of it before the branch was read; 0: none */
+	const char *
+	    skip; /* it asks for nothing: why not; kept as a job that is skipped. NULL: it does */
 };
 
 /* Durable when it returns 0; *id is the job's. A queued or parked one of the issue becomes superseded, a
  * running one is asked to stop at its next stage. ERROR_SKIPPED when the same is queued or running (*id: that one). */
 int queue_add(struct queue *queue, const struct queue_new *job, long long *id,
 	      struct error *err);
+
+/*
+ * Task branches. What each asks is known by the commit that its last job was for. Whoever compares a branch with this
+ * reads what is known first (queue_tips), then the branch, and adds with the number of the job that was the last: where
+ * another came meanwhile, nothing is added (ERROR_LATER), and the comparison begins again. So hooks and reconcilers may
+ * work at once, be killed, or come late, and each state of a branch that was seen makes one job: ERROR_SKIPPED tells the one
+ * that is there. Rows are never taken out, or a branch would be news again.
+ */
+
+/* Object of identity -> {"id","tip","state"} of each branch's last job; tip "": the branch was deleted. identity: only
+ * that one, NULL: all. New; NULL with err. */
+struct json *queue_tips(struct queue *queue, const char *repository, const char *identity,
+			struct error *err);
+
+/* The branch is gone: a job that waits or is parked is cancelled, one that runs is asked to end. *id: which, 0 when there
+ * is none. after: as above. 0, ERROR_LATER or another error kind. */
+int queue_forget(struct queue *queue, const char *repository, const char *identity,
+		 long long after, long long *id, struct error *err);
+
+/* Repositories whose branches are to be compared: adds, takes out, lists (new array of paths; NULL with err). */
+int queue_watch(struct queue *queue, const char *repository, bool watch, struct error *err);
+struct json *queue_watched(struct queue *queue, struct error *err);
 
 /* Jobs as an array of objects, oldest first: id, state, repository, identity, title, origin, priority, attempts, due,
  * added, started, ended (ms since 1970, or null), run, reason (or null), stop. id: only that one (0: all). ended: with

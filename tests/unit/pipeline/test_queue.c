@@ -346,6 +346,124 @@ static void claims_at_once_never_double(void **state)
 }
 
 /* What an earlier version has made: its rows stay, the jobs' table comes. */
+/* ---- task branches ---- */
+
+static const char branch[] = "ref:refs/heads/task/x";
+
+/* As a hook adds: the new job's id, or the kind of error; *same: the job that ERROR_SKIPPED names. */
+static long long push_tip(struct queue *queue, const char *tip, long long after,
+			  const char *skip, long long *same)
+{
+	struct queue_new job = {.repository = "/r",
+				.identity = branch,
+				.title = "Title",
+				.digest = tip,
+				.origin = "hook",
+				.request = "{}",
+				.issue = "",
+				.tip = tip,
+				.after = after,
+				.skip = skip};
+	struct error err = {0};
+	long long id = 0;
+	int result = queue_add(queue, &job, &id, &err);
+
+	if (same)
+		*same = id;
+	return result ? result : id;
+}
+
+static void expect_last(struct queue *queue, long long id, const char *tip, const char *state)
+{
+	struct error err = {0};
+	struct json *tips AUTO_JSON = queue_tips(queue, "/r", NULL, &err);
+	const struct json *last = js_get(tips, branch);
+
+	assert_int_equal(js_int(last, "id", 0), id);
+	assert_string_equal(js_str(last, "tip", "?"), tip);
+	assert_string_equal(js_str(last, "state", "?"), state);
+}
+
+static void tip_seen_once_makes_one_job(void **state)
+{
+	struct queue *queue AUTO_QUEUE = worker();
+	long long first, second, third, same;
+
+	(void)state;
+	first = push_tip(queue, "aa", 0, NULL, NULL);
+	assert_true(first > 0);
+	assert_int_equal(push_tip(queue, "aa", 0, NULL, &same), ERROR_SKIPPED);
+	assert_int_equal(same, first);
+	assert_int_equal(push_tip(queue, "aa", first, NULL, &same), ERROR_SKIPPED);
+	/* whoever read the branch before the last job was added adds nothing */
+	assert_int_equal(push_tip(queue, "bb", 0, NULL, NULL), ERROR_LATER);
+	second = push_tip(queue, "bb", first, NULL, NULL);
+	assert_true(second > first);
+	expect_last(queue, second, "bb", "queued");
+	/* back to a commit that was there before: a new state of the branch */
+	third = push_tip(queue, "aa", second, NULL, NULL);
+	assert_true(third > second);
+	expect_last(queue, third, "aa", "queued");
+	assert_int_equal(take(queue), third);
+	assert_int_equal(take(queue), 0);
+}
+
+static void tip_that_asks_nothing_is_kept_and_stops_nobody(void **state)
+{
+	struct queue *queue AUTO_QUEUE = worker();
+	struct error err = {0};
+	long long first = push_tip(queue, "aa", 0, NULL, NULL), second;
+
+	(void)state;
+	assert_int_equal(take(queue), first);
+	second = push_tip(queue, "bb", first, "pushed by an agent", NULL);
+	assert_true(second > first);
+	expect_last(queue, second, "bb", "skipped");
+	assert_int_equal(queue_asked(queue, first, &err), QUEUE_GO_ON);
+	assert_int_equal(push_tip(queue, "bb", first, NULL, NULL), ERROR_SKIPPED);
+}
+
+static void branch_gone_cancels_and_is_news_again(void **state)
+{
+	struct queue *queue AUTO_QUEUE = worker();
+	struct error err = {0};
+	long long first = push_tip(queue, "aa", 0, NULL, NULL), second, cancelled;
+
+	(void)state;
+	assert_int_equal(queue_forget(queue, "/r", branch, 0, &cancelled, &err), ERROR_LATER);
+	assert_int_equal(queue_forget(queue, "/r", branch, first, &cancelled, &err), 0);
+	assert_int_equal(cancelled, first);
+	expect_last(queue, first, "", "cancelled");
+	assert_int_equal(take(queue), 0);
+	/* who read the branch before all of that adds nothing */
+	assert_int_equal(push_tip(queue, "aa", 0, NULL, NULL), ERROR_LATER);
+	second = push_tip(queue, "aa", first, NULL, NULL);
+	assert_true(second > first);
+	assert_int_equal(take(queue), second);
+	assert_int_equal(queue_forget(queue, "/r", branch, second, &cancelled, &err), 0);
+	assert_int_equal(cancelled, second);
+	assert_int_equal(queue_asked(queue, second, &err), QUEUE_CANCEL);
+	assert_int_equal(
+	    queue_forget(queue, "/r", "ref:refs/heads/task/y", 0, &cancelled, &err), 0);
+	assert_int_equal(cancelled, 0);
+}
+
+static void watched_repositories_are_kept_once(void **state)
+{
+	struct queue *queue AUTO_QUEUE = worker();
+	struct error err = {0};
+	struct json *paths AUTO_JSON = NULL;
+
+	(void)state;
+	assert_int_equal(queue_watch(queue, "/b", true, &err), 0);
+	assert_int_equal(queue_watch(queue, "/a", true, &err), 0);
+	assert_int_equal(queue_watch(queue, "/b", true, &err), 0);
+	assert_int_equal(queue_watch(queue, "/a", false, &err), 0);
+	paths = queue_watched(queue, &err);
+	assert_int_equal(js_len(paths), 1);
+	assert_string_equal(js_text(js_at(paths, 0)), "/b");
+}
+
 static void open_first_schema_migrated(void **state)
 {
 	char *path AUTO_FREE = mem_printf("%s/agent.db", dir);
@@ -393,6 +511,10 @@ int main(void)
 	    TEST(take_over_of_a_killed_worker_at_once),
 	    TEST(lease_passed_or_lost_settles_nothing),
 	    TEST(claims_at_once_never_double),
+	    TEST(tip_seen_once_makes_one_job),
+	    TEST(tip_that_asks_nothing_is_kept_and_stops_nobody),
+	    TEST(branch_gone_cancels_and_is_news_again),
+	    TEST(watched_repositories_are_kept_once),
 	    TEST(open_first_schema_migrated),
 	};
 
