@@ -30,24 +30,6 @@
 #define LOOKED_AT_MAX 1000 /* updates whose objects are read in one push */
 #define ATTEST "refs/agent/attest/"
 
-struct update {
-	char *ref, *old, *new; /* borrowed from the input */
-	bool creates, deletes, task, judged, gated;
-	struct hook_rule rule;	  /* of its ref */
-	const struct json *facts; /* borrowed; NULL: nothing was asked */
-};
-
-struct push {
-	struct strbuf input;
-	struct update *updates; /* owned array */
-	size_t count, refused;
-	struct hook_rules rules;
-	struct repository repo;
-	const char *agent;  /* the name by which the pusher is an agent, or NULL */
-	const char *option; /* the issue that a push option carries, or NULL */
-	struct json *facts; /* owned */
-};
-
 void hook_say(const char *format, ...)
 {
 	struct strbuf shown AUTO_STRBUF = STRBUF_NONE;
@@ -105,9 +87,9 @@ static int take_line(struct push *push, char *line, size_t number, struct error 
 }
 
 /* The input is kept as it came for the chained hook: lines are cut in a copy. */
-static int take_input(struct push *push, char *copy, struct error *err)
+static int take_input(struct push *push, struct error *err)
 {
-	char *rest = copy, *line;
+	char *rest = push->lines, *line;
 	size_t number = 0;
 
 	while ((line = strsep(&rest, "\n"))) {
@@ -164,6 +146,34 @@ static int read_options(const char **issue, struct error *err)
 	return 0;
 }
 
+int push_read(struct push *push, struct error *err)
+{
+	char *config AUTO_FREE = NULL;
+	int result = read_input(push, err);
+
+	if (result == 0) {
+		push->lines = mem_strdup(push->input.data);
+		result = take_input(push, err);
+	}
+	if (result == 0)
+		result = repository_find(getenv("GIT_DIR"), &push->repo, err);
+	if (result == 0) {
+		config = mem_printf("%s/config", push->repo.common_dir);
+		result = hook_rules_read(config, &push->rules, err);
+	}
+	return result ? result : read_options(&push->option, err);
+}
+
+void push_release(struct push *push)
+{
+	js_free(push->facts);
+	hook_rules_release(&push->rules);
+	repository_release(&push->repo);
+	strbuf_release(&push->input);
+	free(push->lines);
+	free(push->updates);
+}
+
 /* Object directories that only this push knows: git's quarantine, and what the server adds. */
 static void add_objects(struct repository *repo, const char *list)
 {
@@ -187,7 +197,7 @@ static void add_objects(struct repository *repo, const char *list)
 
 /* How servers name the pusher to a hook, and the account that it runs as. Whoever is an agent by one of
  * these is one. */
-static const char *find_agent(const struct hook_list *identity)
+const char *push_agent(const struct hook_list *identity)
 {
 	static const char *const names[] = {
 	    "REMOTE_USER",	 /* git http-backend */
@@ -340,8 +350,8 @@ static void judge_facts(struct push *push)
 
 extern char **environ;
 
-static int run_chained(struct push *push, struct supervisor *sup, const char *hook,
-		       struct error *err)
+int push_run_chained(struct push *push, struct supervisor *sup, const char *hook,
+		     struct error *err)
 {
 	char *path AUTO_FREE = mem_printf("%s/hooks/%s.chained", push->repo.common_dir, hook);
 	const char *const argv[] = {path, NULL};
@@ -429,9 +439,9 @@ static int judge(struct push *push, struct options *options, struct error *err)
 	int result = supervise_init(&sup, &journal, err);
 
 	if (result == 0)
-		result = run_chained(push, &sup, "pre-receive", err);
+		result = push_run_chained(push, &sup, "pre-receive", err);
 	if (result == 0) {
-		push->agent = find_agent(&push->rules.identity);
+		push->agent = push_agent(&push->rules.identity);
 		judge_names(push);
 		result = push->refused ? 0 : read_facts(push, &sup, options, err);
 	}
@@ -450,30 +460,14 @@ static int judge(struct push *push, struct options *options, struct error *err)
 static int pre_receive(struct options *options, struct error *err)
 {
 	struct push push = {.count = 0};
-	char *copy AUTO_FREE = NULL, *config AUTO_FREE = NULL;
-	int result = read_input(&push, err);
+	int result = push_read(&push, err);
 
-	if (result == 0) {
-		copy = mem_strdup(push.input.data);
-		result = take_input(&push, copy, err);
-	}
-	if (result == 0)
-		result = repository_find(getenv("GIT_DIR"), &push.repo, err);
 	if (result == 0) {
 		add_objects(&push.repo, getenv("GIT_OBJECT_DIRECTORY"));
 		add_objects(&push.repo, getenv("GIT_ALTERNATE_OBJECT_DIRECTORIES"));
-		config = mem_printf("%s/config", push.repo.common_dir);
-		result = hook_rules_read(config, &push.rules, err);
-	}
-	if (result == 0)
-		result = read_options(&push.option, err);
-	if (result == 0)
 		result = judge(&push, options, err);
-	js_free(push.facts);
-	hook_rules_release(&push.rules);
-	repository_release(&push.repo);
-	strbuf_release(&push.input);
-	free(push.updates);
+	}
+	push_release(&push);
 	return result;
 }
 

@@ -5,17 +5,56 @@
 #ifndef CMD_AGENT_HOOK_H
 #define CMD_AGENT_HOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "pipeline/base/strbuf.h"
+#include "pipeline/discover.h"
 #include "pipeline/hookrules.h"
 
 struct error;
 struct json;
 struct options;
-struct repository;
+struct supervisor;
 
 /* One line for the pusher ("remote: agent: …"); foreign text is escaped. */
 void hook_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- a push, as git tells of it on standard input and in the environment ---- */
+
+struct update {
+	char *ref, *old, *new; /* borrowed from the push */
+	bool creates, deletes, task, judged, gated;
+	struct hook_rule rule;	  /* of its ref */
+	const struct json *facts; /* borrowed; NULL: nothing was asked */
+};
+
+struct push {
+	struct strbuf input;	/* as it came */
+	char *lines;		/* owned: what updates point into */
+	struct update *updates; /* owned array */
+	size_t count, refused;
+	struct hook_rules rules;
+	struct repository repo;
+	const char *agent;  /* the name by which the pusher is an agent, or NULL */
+	const char *option; /* the issue that a push option carries, or NULL */
+	struct json *facts; /* owned */
+};
+
+/* The updates on standard input, the repository of GIT_DIR, its rules, the push options. 0 or an error kind; push_release
+ * also after a failure. */
+int push_read(struct push *push, struct error *err);
+void push_release(struct push *push);
+
+/* The item of the list that names the pusher, or NULL. Borrowed. */
+const char *push_agent(const struct hook_list *identity);
+
+/* Runs hooks/HOOK.chained, which was there before ours, with git's input and environment. 0, also when there is
+ * none; ERROR_NO when it refuses. */
+int push_run_chained(struct push *push, struct supervisor *sup, const char *hook,
+		     struct error *err);
+
+/* ---- the other files ---- */
 
 /* A tree that wants in. Borrowed. */
 struct gate_tree {
