@@ -5,6 +5,7 @@
 #include <git2.h>
 
 #include "gitops/base.h"
+#include "gitops/history.h"
 #include "gitops/policy.h"
 #include "gitops/rederive.h"
 #include "gitops/refs.h"
@@ -27,6 +28,8 @@ struct pushed {
 	const char *option;	      /* borrowed; NULL: none */
 	char commit[GITOPS_OID_SIZE]; /* of the trusted ref; "" when it is not there yet */
 	char tree[GITOPS_OID_SIZE];
+	const char **known; /* owned array: commits that were judged, of this push or before */
+	size_t known_count;
 };
 
 /* ---- the issue ---- */
@@ -188,13 +191,42 @@ static int find_fork(struct pushed *pushed, const char *commit, char tree[GITOPS
 	return repo_commit_tree(pushed->repo, oid, tree, err);
 }
 
+static void know(struct pushed *pushed, const char *commit)
+{
+	pushed->known =
+	    mem_realloc(pushed->known, pushed->known_count + 1, sizeof(*pushed->known));
+	pushed->known[pushed->known_count++] = commit;
+}
+
+/* Each commit of the push, after the change as a whole stands. */
+static int judge_history(struct pushed *pushed, const struct json *update, const char *commit,
+			 struct error *no)
+{
+	const char *old = js_str(update, "old", "");
+	char oid[GITOPS_OID_SIZE] = "";
+	size_t before = pushed->known_count;
+	struct error ignored = {0};
+	int rc;
+
+	/* What the ref had was judged when it came; it may be no commit. */
+	if (old[strspn(old, "0")] && text_is_hex(old, sizeof(oid) - 1)) {
+		memcpy(oid, old, sizeof(oid));
+		if (base_peel(pushed->repo, oid, &ignored) == 0)
+			know(pushed, oid);
+	}
+	rc = history_judge(pushed->repo, pushed->policy, commit, pushed->known,
+			   pushed->known_count, no);
+	pushed->known_count = before;
+	return rc;
+}
+
 static void refuse(struct json *out, const struct error *why)
 {
 	js_set_str(out, "refused", why->message);
 	js_set_str(out, "next", why->next[0] ? why->next : NULL);
 }
 
-static int judge_change(struct pushed *pushed, const char *commit, const char *tree,
+static int judge_change(struct pushed *pushed, const struct json *update, const char *tree,
 			struct json *out, struct error *err)
 {
 	const struct view_limits limits = {POLICY_FILES_MAX, POLICY_BYTES_MAX,
@@ -202,6 +234,7 @@ static int judge_change(struct pushed *pushed, const char *commit, const char *t
 	AUTO_VIEW struct view *view = NULL;
 	AUTO_JSON struct json *report = NULL;
 	struct error no = {0};
+	const char *commit = js_str(out, "commit", "");
 	char fork[GITOPS_OID_SIZE];
 	int rc = find_fork(pushed, commit, fork, err);
 
@@ -223,6 +256,10 @@ static int judge_change(struct pushed *pushed, const char *commit, const char *t
 		rc = error_set(&no, ERROR_NO, "%s: not to be changed (rule %s)",
 			       js_str(first, "path", ""), js_str(first, "rule", ""));
 	}
+	if (rc == 0)
+		rc = judge_history(pushed, update, commit, &no);
+	if (rc == 0)
+		know(pushed, commit);
 	if (rc == ERROR_NO) {
 		refuse(out, &no);
 		return 0;
@@ -287,7 +324,7 @@ static int read_tip(struct pushed *pushed, const struct json *update, struct jso
 		rc = find_issue(pushed, oid, tree, message.data, js_bool(update, "text", false),
 				out, err);
 	if (rc == 0 && js_bool(update, "policy", false))
-		rc = judge_change(pushed, oid, tree, out, err);
+		rc = judge_change(pushed, update, tree, out, err);
 	return rc;
 }
 
@@ -354,7 +391,10 @@ struct json *pushed_read(const struct json *job, struct error *err)
 	pushed.repo = repo;
 	if (rc == 0)
 		rc = read_trusted(&pushed, job, facts, err);
-	if (rc == 0)
+	if (rc == 0) {
+		know(&pushed, pushed.commit);
 		rc = read_all(&pushed, job, facts, err);
+	}
+	mem_free_ptr(&pushed.known);
 	return rc < 0 ? NULL : MEM_STEAL(facts);
 }

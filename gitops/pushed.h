@@ -17,8 +17,8 @@ struct json;
 /*
  * From the job {"paths":{"repo","common"?,"alternates"?}, "rev": the trusted ref,
  * "option": TEXT|null (what a push option says the issue is), "policy": as gitops/policy.h,
- * "updates":[{"ref","new","issue":bool,"policy":bool,"text":bool}…]}, where issue and policy say what
- * is wanted, text whether the issue's whole text is, makes
+ * "updates":[{"ref","new","old","issue":bool,"policy":bool,"text":bool}…]}, where issue and policy say what
+ * is wanted (policy: of the change as a whole, and of each commit on the way), text whether the issue's whole text is, makes
  *
  *	{"kind":"pushed","version":1,"base":{"commit","tree"}|null,
  *	 "updates":[{"commit","tree","source":"option"|"file"|"message"|"agent"|null,

@@ -284,6 +284,7 @@ static struct json *facts_job(const struct push *push, const struct options *opt
 		one = js_object_new();
 		js_set_str(one, "ref", update->ref);
 		js_set_str(one, "new", update->new);
+		js_set_str(one, "old", update->old);
 		js_set_bool(one, "issue", update->task);
 		js_set_bool(one, "policy", update->judged);
 		js_push(updates, one);
@@ -334,6 +335,7 @@ static void judge_facts(struct push *push)
 		const struct update *update = &push->updates[i];
 		const char *problem = js_str(update->facts, "problem", NULL);
 		const char *refused = js_str(update->facts, "refused", NULL);
+		const char *next = js_str(update->facts, "next", NULL);
 
 		if (problem && update->task && push->refused < REFUSALS_SAID)
 			hook_say(
@@ -341,8 +343,11 @@ static void judge_facts(struct push *push)
 			    "of its last commit, or with git push -o issue=TEXT");
 		if (problem)
 			refuse(push, update, problem);
-		if (refused)
-			refuse(push, update, refused);
+		if (!refused)
+			continue;
+		refuse(push, update, refused);
+		if (next && push->refused <= REFUSALS_SAID)
+			hook_say("next: %s", next);
 	}
 }
 

@@ -316,7 +316,68 @@ def agents(t, place):
     site.git("checkout", "-q", "--orphan", "alone")
     site.commit("Alone")
     refused(t, site, "a history of its own is refused", "shares no commit", "HEAD:agent/alone", env=bot)
+    in_between(t, place, site, bot)
     os.unlink(os.path.join(place.home, ".config/agent/config"))
+
+
+def in_between(t, place, site, bot):
+    """What a commit adds and a later one takes away is in the history: each is judged."""
+    def fresh(name):
+        site.git("checkout", "-q", "-B", name, "origin/main")
+    site.git("fetch", "-q", "origin")
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1rZXktdjEAAAAA" * 20 + "\n-----END OPENSSH PRIVATE KEY-----\n"
+    fresh("gone")
+    culprit = site.commit("Add", {"k.pem": key})
+    site.commit("And take away", {"k.pem": None})
+    refused(t, site, "a secret that a later commit takes away again", f"commit {culprit[:12]}: ", "HEAD:agent/gone", env=bot)
+    refused(t, site, "in a tag, too", "is an agent", "HEAD:refs/tags/gone", env=bot)
+    place.git("config", "agent.refs/tags/gone.writable", "true", cwd=site.bare)
+    refused(t, site, "which it may write", f"commit {culprit[:12]}: ", "HEAD:refs/tags/gone", env=bot)
+    fresh("ci")
+    site.commit("Add", {"ci/deploy": "1\n"})
+    site.commit("Take away", {"ci/deploy": None, "fine": "1\n"})
+    refused(t, site, "a protected path, too", "ci/deploy", "HEAD:agent/ci", env=bot)
+    refused(t, site, "in any of several refs", "ci/deploy", "HEAD~2:agent/ci2", "HEAD:agent/ci", env=bot)
+    site.commit("A lock", {"lock.txt": "2\n"})
+    site.commit("None", {"lock.txt": None})
+    refused(t, site, "and what a run would strip", "ci/deploy", "HEAD:agent/ci", env=bot)
+    accepted(t, site, "a person may", "HEAD:agent/theirs")
+    site.commit("Mine", {"mine": "1\n"})
+    accepted(t, site, "what the ref had before is not judged again", "HEAD:agent/theirs", env=bot)
+    place.git("config", "agent.refs/heads/agent/all/*.policy", "all", cwd=site.bare)
+    refused(t, site, "policy = all: nor may people", "ci/deploy", "HEAD:agent/all/1")
+    place.git("config", "agent.refs/heads/agent/none/*.policy", "none", cwd=site.bare)
+    accepted(t, site, "policy = none: agents may", "HEAD:agent/none/1", env=bot)
+
+    # merges
+    fresh("people")
+    site.commit("CI of people", {"ci/run": "2\n", "gone-later": None} if os.path.exists(os.path.join(site.repo, "gone-later"))
+                else {"ci/run": "2\n"})
+    site.git("checkout", "-q", "-B", "merging", "origin/main")
+    site.commit("Work", {"w": "1\n"})
+    accepted(t, site, "people change CI", "people:main")
+    site.git("merge", "-q", "--no-edit", "people")
+    accepted(t, site, "a merge of it is not the agent's change", "HEAD:agent/merge", env=bot)
+    site.git("checkout", "-q", "-B", "evil", "people~")
+    site.commit("Work", {"w": "2\n"})
+    site.git("merge", "-q", "--no-commit", "people")
+    site.commit("A merge that adds", {"ci/evil": "1\n"})
+    site.commit("Clean", {"ci/evil": None})
+    refused(t, site, "what a merge adds by itself is", "ci/evil", "HEAD:agent/evil", env=bot)
+    site.git("checkout", "-q", "-B", "rooted", "people")
+    other = site.git("commit-tree", "-m", "Another root", site.git("rev-parse", "people^{tree}"))
+    site.git("merge", "-q", "--allow-unrelated-histories", "--no-edit", "-s", "ours", other)
+    refused(t, site, "a second root", "begins a history of its own", "HEAD:agent/root", env=bot)
+
+    # many
+    def many(count):
+        stream = "".join(f"commit refs/heads/long\ncommitter a <a@b> {i} +0000\ndata 1\nx\n" +
+                         ("from refs/heads/people\n" if i == 1 else "") for i in range(1, count + 1))
+        subprocess.run(["git", "fast-import", "--quiet", "--force"], cwd=site.repo, input=stream.encode(), check=True, env=place.env)
+    many(10001)
+    refused(t, site, "more commits than are judged in one push", "in parts", "long:agent/long", env=bot)
+    accepted(t, site, "in parts", "long~1:agent/long", env=bot)
+    accepted(t, site, "the rest", "long:agent/long", env=bot)
 
 
 # ---- what was there before -------------------------------------------------------------------------------------
