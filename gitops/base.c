@@ -92,18 +92,15 @@ static int add_config(struct view *view, struct json *out, struct error *err)
 		return rc == ERROR_NO ? 0 : rc; /* .agent may be a file of somebody else's */
 	}
 	if (st.kind != VIEW_FILE && st.kind != VIEW_EXEC)
-		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " is not a regular file");
+		return error_set(err, ERROR_USAGE, CONFIG_PATH " is not a regular file");
 	if (st.size > BASE_CONFIG_MAX)
-		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " is bigger than %d bytes",
+		return error_set(err, ERROR_USAGE, CONFIG_PATH " is bigger than %d bytes",
 				 BASE_CONFIG_MAX);
 	strbuf_init(&text, BASE_CONFIG_MAX);
 	if ((rc = view_read(view, CONFIG_PATH, &text, err)) < 0)
 		return rc;
 	if (!text_is_utf8(text.data, text.len) || memchr(text.data, '\0', text.len))
-		return error_set(err, ERROR_USAGE,
-				 CONFIG_PATH " is not UTF-8 text");
+		return error_set(err, ERROR_USAGE, CONFIG_PATH " is not UTF-8 text");
 	js_set_strn(out, "config", text.data, text.len);
 	js_set_str(out, "config_oid", st.oid);
 	return 0;
