@@ -19,6 +19,7 @@
 #include "pipeline/spawn.h"
 #include "sandbox/jail_spec.h"
 
+#define LIBGIT2_LEAST "1.5.1+ds-1+deb12u2"
 #define OUTPUT_MAX 65536
 #define MACHINE_MS 10000
 #define TOOL_MS 700
@@ -160,6 +161,31 @@ static void optional_row(struct json *rows, const char *name, const char *what)
 	doctor_row(rows, "tools", name, path ? "yes" : "not tried", text, "");
 }
 
+/*
+ * Debian's libgit2 1.5 has had defects mended that hostile objects reach (CVE-2024-24575, -24577, CVE-2026-53584 to
+ * -53586, CVE-2026-5917), without another version number of the library's own: only the package tells. Nothing is
+ * said where there is no such package.
+ */
+static void libgit2_row(struct json *rows)
+{
+	static const char *const ask[] = {"dpkg-query", "-W",	       "-f",
+					  "${Version}", "libgit2-1.5", NULL};
+	struct strbuf out AUTO_STRBUF = STRBUF_NONE, none AUTO_STRBUF = STRBUF_NONE;
+	const char *compare[] = {"dpkg", "--compare-versions", NULL, "ge", LIBGIT2_LEAST, NULL};
+
+	strbuf_init(&out, OUTPUT_MAX);
+	strbuf_init(&none, OUTPUT_MAX);
+	if (doctor_ask(ask, TOOL_MS, &out) != 0 || out.len == 0 || out.data[0] == '-')
+		return;
+	compare[2] = out.data;
+	if (doctor_ask(compare, TOOL_MS, &none) == 0)
+		doctor_row(rows, "tools", "libgit2", "yes", out.data, "");
+	else
+		doctor_row(rows, "tools", "libgit2", "part", out.data,
+			   "upgrade the package libgit2-1.5 to " LIBGIT2_LEAST
+			   " or later: hostile objects reach what was mended there");
+}
+
 bool doctor_tools(struct json *rows)
 {
 	bool publishes = tool_row(rows, "git", (const char *const[]){"git", "--version", NULL},
@@ -167,6 +193,7 @@ bool doctor_tools(struct json *rows)
 
 	tool_row(rows, "ssh", (const char *const[]){"ssh", "-V", NULL},
 		 "install the OpenSSH client, or publish over HTTPS");
+	libgit2_row(rows);
 	optional_row(rows, "npm", "which the npm recipe warms dependencies with");
 	optional_row(rows, "node", "which tests of npm projects run on");
 	optional_row(rows, "runsc", "which the gvisor backend runs tests in");

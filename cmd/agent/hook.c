@@ -21,6 +21,7 @@
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
+#include "pipeline/publish/rules.h"
 
 #define INPUT_MAX (64 << 20)
 #define REFUSALS_SAID 20
@@ -241,6 +242,9 @@ static void judge_name(struct push *push, struct update *update)
 			  (rule->policy == HOOK_POLICY_AGENTS && push->agent));
 	if (rule->refuse) {
 		refuse(push, update, "nobody may write this ref (agent.refuse)");
+	} else if (update->task && strncmp(update->ref, "refs/", 5) == 0 &&
+		   !rules_name_is_plain(update->ref + 5)) {
+		refuse(push, update, "the name of a task is of letters, digits and . _ - /");
 	} else if (push->agent && !rule->writable) {
 		const struct hook_list *writable = &push->rules.writable;
 		char *why AUTO_FREE =

@@ -24,6 +24,19 @@ static bool part_is_fine(const char *part, size_t len)
 	return true;
 }
 
+bool rules_name_is_plain(const char *name)
+{
+	for (;;) {
+		size_t len = strcspn(name, "/");
+
+		if (!part_is_fine(name, len))
+			return false;
+		if (!name[len])
+			return true;
+		name += len + 1;
+	}
+}
+
 int rules_check_ref(const char *ref, struct error *err)
 {
 	static const char *const spaces[] = {"refs/heads/", "refs/agent/"};
@@ -42,16 +55,9 @@ int rules_check_ref(const char *ref, struct error *err)
 	 * and tools */
 	if (strcmp(name, "HEAD") == 0)
 		return error_set(err, ERROR_USAGE, "ref %s: HEAD is no name for a branch", ref);
-	for (;;) {
-		size_t len = strcspn(name, "/");
-
-		if (!part_is_fine(name, len))
-			return error_set(err, ERROR_USAGE, "ref %s: not a name for a branch",
-					 ref);
-		if (!name[len])
-			return 0;
-		name += len + 1;
-	}
+	return rules_name_is_plain(name)
+		   ? 0
+		   : error_set(err, ERROR_USAGE, "ref %s: not a name for a branch", ref);
 }
 
 int rules_check_verdict(const struct json *verdict, const char *tree, struct error *err)

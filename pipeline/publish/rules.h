@@ -14,10 +14,13 @@
 struct error;
 struct json;
 
+/* Whether a name, parts with / between, is of [A-Za-z0-9._-] after git's own rules
+ * (git-check-ref-format(1)), no part beginning with '-': it means nothing to shells and programs. */
+bool rules_name_is_plain(const char *name);
+
 /*
- * A ref that results may go to: refs/heads/NAME or refs/agent/NAME, NAME of [A-Za-z0-9._/-]
- * after git's own rules (git-check-ref-format(1)), no part beginning with '-'. 0 or
- * ERROR_USAGE.
+ * A ref that results may go to: refs/heads/NAME or refs/agent/NAME, a plain NAME.
+ * 0 or ERROR_USAGE.
  */
 int rules_check_ref(const char *ref, struct error *err);
 
