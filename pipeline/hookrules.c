@@ -299,6 +299,9 @@ static int seen(void *arg, const char *section, const char *subsection, const ch
 	if (strcmp(section, "receive") == 0 && !subsection &&
 	    strcmp(key, "advertisepushoptions") == 0)
 		rules->push_options = is_true(value);
+	if (strcmp(section, "extensions") == 0 && !subsection &&
+	    strcmp(key, "objectformat") == 0)
+		rules->other_ids = !value || strcasecmp(value, "sha1") != 0;
 	if (strcmp(section, "include") == 0 || strcmp(section, "includeif") == 0)
 		rules->includes = true;
 	if (strcmp(section, "agent") != 0)

@@ -52,6 +52,7 @@ struct hook_rules {
 	char *hooks_path;	/* owned: core.hooksPath, or NULL: for agent hook check */
 	bool push_options;	/* receive.advertisePushOptions */
 	bool includes;		/* there is an include, which git follows and we do not */
+	bool other_ids;		/* extensions.objectFormat is not sha1 */
 };
 
 /* Parses the text of a configuration file (pure). 0, or ERROR_USAGE with file and line. */

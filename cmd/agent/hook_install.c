@@ -268,6 +268,9 @@ static void check_rules(const struct place *place, uid_t owner, size_t *count)
 	if (rules->includes)
 		wrong(count,
 		      "the configuration has an include, which git follows and agent does not");
+	if (rules->other_ids)
+		wrong(count, "its object ids are not SHA-1, which agent cannot read: what is "
+			     "to be looked at is refused");
 	if (closed && geteuid() != 0)
 		wrong(count, "agent.gate: tests need a uid of their own, so the hook must "
 			     "start as root: "

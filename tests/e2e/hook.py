@@ -147,6 +147,11 @@ def checking(t, place):
     says("an unknown variable", "agent.gaet", lambda: place.git("config", "--unset", "agent.gaet", cwd=bare))
     place.git("config", "include.path", "x", cwd=bare)
     says("an include", "include", lambda: place.git("config", "--unset", "include.path", cwd=bare))
+    other = place.path("sha256.git")
+    place.git("init", "-q", "--bare", "--object-format=sha256", other)
+    place.agent("hook", "install", other)
+    result = place.agent("hook", "check", other)
+    t.ok(result.status == 1 and "not SHA-1" in result.out, "check: a repository of SHA-256", result.text)
     if ROOT_USER:
         os.chown(hook, 1, 1)
         says("a foreign owner", "belongs to uid 1", lambda: os.chown(hook, 0, 0))
@@ -220,6 +225,15 @@ def tasks(t, place):
     site.git("tag", "-am", "tag", "v1", "many")
     accepted(t, site, "tags", "v1")
     refused(t, site, "refs that hide objects from the server are refused", "agent.refuse", "many:refs/replace/" + "0" * 39 + "1")
+    site.commit("A task among others")
+    before = site.refs()
+    status, text = site.push("--force", "HEAD:task/mixed", "base:topic", ":task/8", "many:refs/notes/x", "refs/tags/v1:refs/tags/v2",
+                             "base:task/empty")
+    t.ok(status == 1 and "1 of 6 refs" in text and site.refs() == before,
+         "a creation, a force, a deletion, a note, a tag, and one that is refused: none goes in", text)
+    accepted(t, site, "without that one all do", "--force", "--atomic", "HEAD:task/mixed", "base:topic", ":task/8", "many:refs/notes/x",
+             "refs/tags/v1:refs/tags/v2")
+    t.ok("refs/heads/task/8 " not in site.refs() and "refs/heads/task/mixed" in site.refs(), "as asked")
     place.git("config", "agent.task", "none", cwd=site.bare)
     accepted(t, site, "a rule that is switched off", "base:task/none")
     place.git("config", "agent.refs/heads/need/*.task", "true", cwd=site.bare)
@@ -545,6 +559,19 @@ def unborn(t, place):
 # ---- over the network -------------------------------------------------------------------------------------------------
 
 
+def gate_over(t, place, what, site, **more):
+    """The gate behind a server, on a branch that an agent may write."""
+    for key, value in (("gate", "true"), ("gateTest", "test -f ok")):
+        place.git("config", f"agent.refs/heads/agent/gated/*.{key}", value, cwd=site.bare)
+    if not ROOT_USER:
+        refused(t, site, f"{what}: the gate, where it has no uid to give", "would have the uid of whoever starts them", "HEAD:agent/gated/1", **more)
+        return
+    refused(t, site, f"{what}: the gate, red", "its tests are red", "HEAD:agent/gated/1", **more)
+    site.commit("Green", {"ok": "1\n"})
+    text = accepted(t, site, f"{what}: the gate, green", "HEAD:agent/gated/1", **more)
+    t.contains(text, "remote:   test     green: exit status 0", f"{what}: which is told")
+
+
 def over_http(t, place):
     if gitservers.missing():
         t.skip("smart HTTP", "no server: " + ", ".join(gitservers.missing()))
@@ -560,6 +587,9 @@ def over_http(t, place):
         accepted(t, site, "HTTP: an agent's own branch", "HEAD:agent/h", remote=bot, env=env)
         accepted(t, site, "HTTP: a person's task", "HEAD:task/h", remote=person, env=env)
         refused(t, site, "HTTP: a task without an issue", "no issue", "base:task/i", remote=person, env=env)
+        if place.limits():
+            place.write("https/.config/agent/config", "[jail]\n\tlimits = degraded-ok\n")
+        gate_over(t, place, "HTTP", site, remote=bot, env=env)
 
 
 def over_ssh(t, place):
@@ -583,6 +613,7 @@ def over_ssh(t, place):
         server.authorize(forced + public)
         refused(t, site, "SSH: a key that the operator gave to an agent", "bot is an agent", "HEAD:task/t", remote=url, env=env)
         accepted(t, site, "SSH: an agent's own branch", "HEAD:agent/s", remote=url, env=env)
+        gate_over(t, place, "SSH", site, remote=url, env=env)
 
 
 GITOLITE = "/usr/share/gitolite3/gitolite-shell"
@@ -628,6 +659,9 @@ def over_gitolite(t, place):
         refused(t, site, "gitolite: a task without an issue", "no issue", "base:task/i", remote=url, env=as_user("admin"))
         refused(t, site, "gitolite: its user name is the identity", "bot is an agent", "HEAD:task/h", remote=url, env=as_user("bot"))
         accepted(t, site, "gitolite: an agent's own branch", "HEAD:agent/g", remote=url, env=as_user("bot"))
+        if place.limits():
+            place.write("gitolite/.config/agent/config", "[jail]\n\tlimits = degraded-ok\n")
+        gate_over(t, place, "gitolite", site, remote=url, env=as_user("bot"))
     t.equal(os.readlink(os.path.join(bare, "hooks/update")), before, "gitolite: its own hook is as it was")
     gitservers.run("gitolite", "setup", env={**place.env, "HOME": home})
     t.equal(place.agent("hook", "check", bare).status, 0, "gitolite: and its set-up leaves ours")
