@@ -3,24 +3,30 @@
  *	agent-dial - resolves and connects one host:port, pumps bytes
  *
  * SYNOPSIS
- *	started by agent(1) alone: FD_CONTROL, FD_JOB, FD_NET
+ *	started by agent(1) alone: FD_CONTROL, FD_JOB, FD_NET, FD_SECRET
  *
  * The rows with network have none: they sit in an empty network namespace and ask here for a
  * connection (pipeline/dial.h). The TCP socket stays here, because a connected TCP socket is a licence
  * to dial elsewhere (connect to AF_UNSPEC, then to another host); the stage gets one end of a
  * socketpair.
  *
- * Reads: its job {"host","port","private_ok","connect_ms"}; "c" on FD_NET; bytes of both sides, which it
+ * Where the job names a proxy, that is what is connected to, and asked for a tunnel to the one host:port: so
+ * a stage that asks here reaches no other, whatever the proxy would give.
+ *
+ * Reads: its job {"host","port","private_ok","connect_ms","proxy":{"host","port"}?}; FD_SECRET (user:password
+ * of the proxy, when it has one); "c" on FD_NET; the header of a proxy's answer; bytes of both sides, which it
  * does not look at. Writes: answers on FD_NET; the same bytes; a closing result event
  * {"connections","sent","received"}.
  *
  * SECURITY
- *	Hostile inputs: DNS answers, addresses in them, the peer's timing; the bytes are opaque. Reach: any
- *	host that the machine reaches (its filter cannot see addresses), which is why it holds no secret,
- *	parses nothing and reads no file but the resolver's. A compromise yields the network of the machine
- *	without any credential, and the cipher text of one connection.
+ *	Hostile inputs: DNS answers, addresses in them, the peer's timing, a proxy's answer; the bytes are
+ *	opaque. Reach: any host that the machine reaches (its filter cannot see addresses), which is why it
+ *	holds no secret but the proxy's own, parses nothing but the proxy's answer and reads no file but the
+ *	resolver's. A compromise yields the network of the machine, the proxy's credential, and the cipher
+ *	text of one connection.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -37,13 +43,16 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/events.h"
 #include "pipeline/fds.h"
+#include "pipeline/flow.h"
+#include "pipeline/proxy.h"
+#include "pipeline/secret.h"
 #include "pipeline/stage.h"
 
 #define LINKS_MOST 32
-#define BUFFER_BYTES 65536
 #define ADDRESSES_MOST 16
 #define CONNECT_MS_DEFAULT 10000
 #define REASON_MAX 512
@@ -54,14 +63,6 @@
 #define HAND_ON_PAUSE_MS 50
 #define HAND_ON_MS 3000
 
-/* Bytes on their way in one direction. */
-struct flow {
-	char *data;	   /* owned, BUFFER_BYTES */
-	size_t start, len; /* what is in it */
-	bool ended;	   /* the source has sent its end of file */
-	bool shut;	   /* and the sink has been told */
-};
-
 struct link {
 	int tcp, local;	     /* owned; -1 when the link is free */
 	struct flow out, in; /* local to tcp, tcp to local */
@@ -69,9 +70,21 @@ struct link {
 	long long active_ms; /* when a byte moved last */
 };
 
+/* A connected proxy that has been asked for the tunnel. */
+struct greeting {
+	bool begun;
+	char *data; /* owned, PROXY_ANSWER_MAX */
+	size_t len, used;
+};
+
 struct dial {
-	const char *host; /* borrowed from the job */
+	const char *host; /* what is connected to: borrowed from the job */
 	char port[8];
+	const char *target; /* behind the proxy, borrowed; NULL: there is no proxy */
+	struct strbuf ask;  /* the proxy's request, with its credential */
+	bool named;	    /* it has one */
+	bool forbidden;	    /* the target is an address that the operator has not allowed */
+	struct greeting greeting;
 	bool private_ok;
 	int connect_ms;
 	struct addrinfo *addresses;  /* owned; NULL: not resolved, or none of them answered */
@@ -85,52 +98,6 @@ struct dial {
 	struct link links[LINKS_MOST];
 	long long connections, sent, received;
 };
-
-/* ---- flows ---- */
-
-/* A broken source is an early end of file; a broken sink ends the flow with what is in it. */
-static void flow_fill(struct flow *flow, int fd)
-{
-	size_t end = flow->start + flow->len;
-	ssize_t n;
-
-	if (flow->ended || end == BUFFER_BYTES)
-		return;
-	n = recv(fd, flow->data + end, BUFFER_BYTES - end, MSG_DONTWAIT);
-	if (n > 0)
-		flow->len += (size_t)n;
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		flow->ended = true;
-}
-
-static void flow_drop(struct flow *flow)
-{
-	flow->len = 0;
-	flow->ended = flow->shut = true;
-}
-
-static void flow_drain(struct flow *flow, int fd, long long *total)
-{
-	if (flow->len) {
-		ssize_t n =
-		    send(fd, flow->data + flow->start, flow->len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			flow_drop(flow);
-		if (n <= 0)
-			return;
-		flow->start += (size_t)n;
-		flow->len -= (size_t)n;
-		*total += n;
-	}
-	if (flow->len)
-		return;
-	flow->start = 0;
-	if (flow->ended && !flow->shut) {
-		shutdown(fd, SHUT_WR);
-		flow->shut = true;
-	}
-}
 
 /* ---- links ---- */
 
@@ -163,7 +130,7 @@ static short events_of(const struct flow *from, const struct flow *to)
 {
 	short events = 0;
 
-	if (!from->ended && from->start + from->len < BUFFER_BYTES)
+	if (!from->ended && from->start + from->len < FLOW_BYTES)
 		events |= POLLIN;
 	if (to->len)
 		events |= POLLOUT;
@@ -252,8 +219,15 @@ static bool resolve(struct dial *dial)
 	return false;
 }
 
+static void greeting_end(struct greeting *greeting)
+{
+	free(greeting->data);
+	*greeting = (struct greeting){.begun = false};
+}
+
 static void attempt_close(struct dial *dial)
 {
+	greeting_end(&dial->greeting);
 	close(fd_steal(&dial->attempt));
 	if (dial->theirs >= 0)
 		close(fd_steal(&dial->theirs));
@@ -299,9 +273,14 @@ static void hand_on(struct dial *dial)
 	setsockopt(dial->attempt, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	link->tcp = fd_steal(&dial->attempt);
 	link->local = fd_steal(&dial->ours);
-	link->out.data = mem_calloc(BUFFER_BYTES, 1);
-	link->in.data = mem_calloc(BUFFER_BYTES, 1);
+	link->out.data = mem_calloc(FLOW_BYTES, 1);
+	link->in.data = mem_calloc(FLOW_BYTES, 1);
 	link->active_ms = fd_now_ms();
+	if (dial->greeting.begun) { /* what the server said behind the proxy's words */
+		link->in.len = dial->greeting.len - dial->greeting.used;
+		memcpy(link->in.data, dial->greeting.data + dial->greeting.used, link->in.len);
+	}
+	greeting_end(&dial->greeting);
 	dial->connections++;
 }
 
@@ -357,10 +336,56 @@ static void attempt_next(struct dial *dial)
 
 static void attempt_failed(struct dial *dial, const char *why)
 {
-	close(fd_steal(&dial->attempt));
+	attempt_close(dial);
 	set_reason(dial, dial->next, why);
 	dial->next = dial->next->ai_next;
 	attempt_next(dial);
+}
+
+/* The proxy is there but says no: another of its addresses would say the same. */
+static void proxy_failed(struct dial *dial, const char *why)
+{
+	snprintf(dial->reason, sizeof(dial->reason), "%s: the proxy %s port %s %s",
+		 dial->target, dial->host, dial->port, why);
+	attempt_close(dial);
+	answer_no(dial);
+}
+
+static void proxy_ask(struct dial *dial)
+{
+	ssize_t n =
+	    send(dial->attempt, dial->ask.data, dial->ask.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0 || (size_t)n != dial->ask.len) {
+		proxy_failed(dial, "does not take the request");
+		return;
+	}
+	dial->greeting =
+	    (struct greeting){.begun = true, .data = mem_calloc(PROXY_ANSWER_MAX, 1)};
+	dial->attempt_deadline_ms = fd_now_ms() + dial->connect_ms;
+}
+
+static void proxy_listen(struct dial *dial)
+{
+	struct greeting *greeting = &dial->greeting;
+	ssize_t n = recv(dial->attempt, greeting->data + greeting->len,
+			 PROXY_ANSWER_MAX - greeting->len, MSG_DONTWAIT);
+	char why[256];
+	int state;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		proxy_failed(dial, "closed the connection");
+		return;
+	}
+	greeting->len += (size_t)n;
+	state = proxy_parse_answer(greeting->data, greeting->len, dial->named, &greeting->used,
+				   why);
+	if (state < 0)
+		proxy_failed(dial, why);
+	else if (state > 0)
+		connected(dial);
 }
 
 static void attempt_serve(struct dial *dial, bool ready)
@@ -372,6 +397,10 @@ static void attempt_serve(struct dial *dial, bool ready)
 		hand_on(dial);
 		return;
 	}
+	if (ready && dial->greeting.begun) {
+		proxy_listen(dial);
+		return;
+	}
 	if (!ready) {
 		if (fd_now_ms() >= dial->attempt_deadline_ms)
 			attempt_failed(dial, "no answer in time");
@@ -381,6 +410,8 @@ static void attempt_serve(struct dial *dial, bool ready)
 		code = errno;
 	if (code)
 		attempt_failed(dial, strerror(code));
+	else if (dial->target)
+		proxy_ask(dial);
 	else
 		connected(dial);
 }
@@ -398,7 +429,10 @@ static void request_serve(struct dial *dial)
 		return;
 	}
 	snprintf(dial->reason, sizeof(dial->reason), "%s has no address", dial->host);
-	if (!resolve(dial)) {
+	if (dial->forbidden)
+		snprintf(dial->reason, sizeof(dial->reason),
+			 "%s: an address that the operator has not allowed", dial->target);
+	if (dial->forbidden || !resolve(dial)) {
 		answer_no(dial);
 		return;
 	}
@@ -420,8 +454,8 @@ static bool waits_fill(struct waits *waits, const struct dial *dial)
 	waits->items[0] = (struct pollfd){.fd = dial->asking ? FD_NET : -1};
 	if (dial->attempt < 0)
 		waits->items[0].events = POLLIN;
-	waits->items[1] =
-	    (struct pollfd){.fd = dial->theirs >= 0 ? -1 : dial->attempt, .events = POLLOUT};
+	waits->items[1] = (struct pollfd){.fd = dial->theirs >= 0 ? -1 : dial->attempt,
+					  .events = dial->greeting.begun ? POLLIN : POLLOUT};
 	for (size_t i = 0; i < LINKS_MOST; i++) {
 		const struct link *link = &dial->links[i];
 		struct pollfd *local = &waits->items[2 + 2 * i],
@@ -497,6 +531,54 @@ static int pump(struct dial *dial, struct error *err)
 	return 0;
 }
 
+/* A literal address is judged here; a name only the proxy resolves, and answers for. */
+static bool is_permitted(const char *host, bool private_ok)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
+	bool permitted;
+
+	if (getaddrinfo(host, NULL, &hints, &found) != 0)
+		return true;
+	permitted = addr_permitted(found->ai_addr, private_ok);
+	freeaddrinfo(found);
+	return permitted;
+}
+
+/* The operator's proxy may be where the operator says. */
+static int read_proxy(const struct json *job, struct dial *dial, struct error *err)
+{
+	const struct json *proxy = js_get(job, "proxy");
+	struct secret *secret = NULL;
+	const char *credential = NULL;
+	long long port = 0;
+	size_t len = 0;
+	int result;
+
+	if (!js_is_object(proxy))
+		return 0;
+	dial->target = dial->host;
+	dial->forbidden = !is_permitted(dial->host, dial->private_ok);
+	if (js_need_str(proxy, "host", &dial->host, err) ||
+	    js_need_int(proxy, "port", 1, 65535, &port, err))
+		return err->kind;
+	if (!addr_host_is_sane(dial->host))
+		return error_set(err, ERROR_USAGE, "\"%s\" is no host name or address",
+				 dial->host);
+	if (fcntl(FD_SECRET, F_GETFD) >= 0) {
+		secret = secret_take(FD_SECRET, err);
+		if (!secret)
+			return error_wrap(err, "http.proxyCredential");
+		credential = secret_expose(secret, &len);
+		dial->named = true;
+	}
+	result = proxy_format_request(dial->target, atoi(dial->port), credential, len,
+				      &dial->ask, err);
+	secret_wipe(secret);
+	snprintf(dial->port, sizeof(dial->port), "%lld", port);
+	dial->private_ok = true;
+	return result;
+}
+
 static int read_job(const struct json *job, struct dial *dial, struct error *err)
 {
 	long long port, connect_ms = CONNECT_MS_DEFAULT;
@@ -514,15 +596,17 @@ static int read_job(const struct json *job, struct dial *dial, struct error *err
 	snprintf(dial->port, sizeof(dial->port), "%lld", port);
 	dial->connect_ms = (int)connect_ms;
 	dial->private_ok = js_bool(job, "private_ok", false);
-	return 0;
+	return read_proxy(job, dial, err);
 }
 
 static int run(struct stage *stage, struct error *err)
 {
 	struct dial dial = {.attempt = -1, .theirs = -1, .ours = -1, .asking = true};
 	struct json *facts;
-	int result = read_job(stage->job, &dial, err);
+	int result;
 
+	strbuf_init(&dial.ask, 8192);
+	result = read_job(stage->job, &dial, err);
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < LINKS_MOST; i++)
@@ -532,6 +616,8 @@ static int run(struct stage *stage, struct error *err)
 		link_close(&dial.links[i]);
 	if (dial.addresses)
 		freeaddrinfo(dial.addresses);
+	mem_wipe(dial.ask.data, dial.ask.len);
+	strbuf_release(&dial.ask);
 	if (result < 0)
 		return result;
 	facts = js_object_new();

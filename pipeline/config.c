@@ -145,6 +145,14 @@ static const struct config_key keys[] = {
     {"queue.wait", CONFIG_SECONDS, false, "30", NULL,
      "before the second attempt; twice as long before each further one, up to an hour"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider and the forge"},
+    {"http.proxy", CONFIG_URL, false, NULL, NULL,
+     "http://HOST:PORT that servers are reached through over TLS, or none; default: "
+     "https_proxy of the environment"},
+    {"http.noProxy", CONFIG_LIST, false, NULL, NULL,
+     "host, domain or network that is reached without it; default: no_proxy of the "
+     "environment"},
+    {"http.proxyCredential", CONFIG_SECRET, false, NULL, NULL,
+     "source of the proxy's user:password"},
 };
 
 struct entry {
@@ -273,12 +281,15 @@ static int check_rule(const struct config_key *key, const char *value, const cha
 static int check_url(const struct config_key *key, const char *value, const char *origin,
 		     struct error *err)
 {
-	if (!has_credential(value))
+	bool in_proxy = strcmp(key->name, "http.proxy") == 0 && strchr(value, '@');
+
+	if (!has_credential(value) && !in_proxy)
 		return 0;
 	/* It is not repeated, or kept in a run's request. */
 	error_set(err, ERROR_USAGE, "%s: %s has a user or password in its URL", origin,
 		  key->name);
-	return error_next(err, "give the token with publish.token or model.key (env:NAME, "
+	return error_next(err, "give the token with publish.token, model.key or "
+			       "http.proxyCredential (env:NAME, "
 			       "file:PATH, …), a user name with publish.user");
 }
 

@@ -37,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -127,11 +128,47 @@ static bool is_secret_name(const char *name, size_t len, const char *extra_name)
 	return extra_name && strlen(extra_name) == len && memcmp(extra_name, name, len) == 0;
 }
 
+/* Addresses of proxies: they stay, without the user and password that may be in them. */
+static bool is_proxy_name(const char *name, size_t len)
+{
+	static const char *const names[] = {"https_proxy", "http_proxy", "all_proxy"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strlen(names[i]) == len && strncasecmp(names[i], name, len) == 0)
+			return true;
+	return false;
+}
+
 /* The first value of a name is the one that getenv would have given. */
 static void adopt(const char *name, size_t name_len, const char *value)
 {
 	if (*value && !find_kept(name, name_len))
 		keep(name, name_len, fd_memfd_sealed("secret", value, strlen(value)));
+}
+
+/* "scheme://user:password@host": what is before the @ becomes a secret of the variable's name, and leaves the
+ * value. */
+static void adopt_user(const char *name, size_t name_len, char *value)
+{
+	char *from = strstr(value, "://"), *at, *to;
+	size_t len;
+
+	from = from ? from + 3 : value;
+	at = memrchr(from, '@', strcspn(from, "/"));
+	if (!at)
+		return;
+	for (char *in = to = from; in < at; in++) {
+		int high = *in == '%' && in + 2 < at ? text_hex_digit(in[1]) : -1;
+		int low = high >= 0 ? text_hex_digit(in[2]) : -1;
+
+		*to++ = low >= 0 ? (char)(high * 16 + low) : *in;
+		in += low >= 0 ? 2 : 0;
+	}
+	if (to > from && !find_kept(name, name_len))
+		keep(name, name_len, fd_memfd_sealed("secret", from, (size_t)(to - from)));
+	len = strlen(at + 1);
+	memmove(from, at + 1, len);
+	mem_wipe(from + len, (size_t)(at + 1 - from));
 }
 
 void secret_adopt_env(char **envp, const char *extra_name)
@@ -141,6 +178,8 @@ void secret_adopt_env(char **envp, const char *extra_name)
 	for (char **at = envp; *at; at++) {
 		size_t len = strcspn(*at, "=");
 
+		if ((*at)[len] == '=' && is_proxy_name(*at, len))
+			adopt_user(*at, len, *at + len + 1);
 		if ((*at)[len] != '=' || !is_secret_name(*at, len, extra_name)) {
 			*stays++ = *at;
 			continue;
@@ -149,6 +188,11 @@ void secret_adopt_env(char **envp, const char *extra_name)
 		mem_wipe(*at + len + 1, strlen(*at + len + 1));
 	}
 	*stays = NULL;
+}
+
+bool secret_has_env(const char *name)
+{
+	return find_kept(name, strlen(name)) != NULL;
 }
 
 static int open_env(const char *name, struct error *err)

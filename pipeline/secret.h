@@ -5,6 +5,7 @@
 #ifndef PIPELINE_SECRET_H
 #define PIPELINE_SECRET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "pipeline/stages.h"
@@ -32,9 +33,13 @@ int secret_open(const char *source, struct error *err);
  * well-known name (ANTHROPIC_API_KEY, OPENAI_API_KEY, AGENT_…: the list is in secret.c) or that
  * the argv's --*-key env:NAME / configuration names later is moved to a sealed memfd and
  * overwritten in place in the process's own environment block. Called again with one name for a
- * configured env:NAME. A name that is not set is no error here; secret_open says it.
+ * configured env:NAME. A name that is not set is no error here; secret_open says it. Of the addresses
+ * of proxies (https_proxy and the like) only the user and password go, decoded.
  */
 void secret_adopt_env(char **envp, const char *extra_name);
+
+/* Whether a variable's value, or the user and password in the address of a proxy that it was, is kept. */
+bool secret_has_env(const char *name);
 
 /* Stage side: reads FD_SECRET whole by pread into locked memory and closes it;
  * strips one trailing newline. NULL with err. */

@@ -17,7 +17,7 @@ static const struct stage_env env_publish[] = {{"LANG", "C.UTF-8"},
 
 /* ---- descriptors beside 0, 1, 2 ---- */
 
-static const int fds_dial[] = {FD_CONTROL, FD_JOB, FD_NET, -1};
+static const int fds_dial[] = {FD_CONTROL, FD_JOB, FD_NET, FD_SECRET, -1};
 static const int fds_base[] = {FD_CONTROL, FD_JOB, FD_OUT, -1};
 static const int fds_status[] = {FD_CONTROL, FD_JOB, -1};
 static const int fds_fetch[] = {FD_CONTROL, FD_JOB,    FD_OUT,	 FD_LOG,    FD_FACTS,
@@ -127,7 +127,8 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		    .mode = NULL,
 		    .does = "resolves and connects one host:port, pumps bytes to a socketpair",
 		    .net = NET_HOST,
-		    .net_what = "the one host:port of its job",
+		    .net_what = "the one host:port of its job, or the operator's proxy to it",
+		    .secret = SECRET_PROXY,
 		    .filter = FILTER_PUMP,
 		    .fds = fds_dial,
 		    .paths = paths_resolver,
@@ -438,6 +439,8 @@ const char *stage_secret_text(enum secret_id secret)
 		return "push credential";
 	case SECRET_SIGN:
 		return "signing key";
+	case SECRET_PROXY:
+		return "proxy credential";
 	case SECRET_FORGE_READ:
 		return "forge token (read)";
 	case SECRET_FORGE_WRITE:

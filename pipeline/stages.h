@@ -45,6 +45,7 @@ enum secret_id {
 	SECRET_MODEL_KEY,   /* provider's API key */
 	SECRET_PUSH,	    /* token, user:token, or SSH private key */
 	SECRET_SIGN,	    /* SSH private key: beside the push credential */
+	SECRET_PROXY,	    /* user:password of an HTTP proxy on the way to a server */
 	SECRET_FORGE_READ,  /* token of a forge's API that reads */
 	SECRET_FORGE_WRITE, /* one that writes issues and pull requests */
 };

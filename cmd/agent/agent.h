@@ -199,10 +199,11 @@ int edit_write_dir(const char *path, const struct json *files, struct error *err
 int edit_write_index(const char *git_dir, const char *common_dir, const char *objects, int lock,
 		     struct error *err);
 
-/* Starts agent-dial for one host:port. *net_fd: the stage's end of its socket, owned by the
+/* Starts agent-dial for one host:port, tls: through the operator's proxy where there is one. *net_fd: the stage's end of its socket, owned by the
  * caller (also on failure, -1 when there is none). */
-int step_dial(struct supervisor *sup, struct supervised *dial, const char *host, int port,
-	      bool private_ok, int *net_fd, struct error *err);
+int step_dial(struct supervisor *sup, const struct config *config, struct supervised *dial,
+	      const char *host, int port, bool tls, bool private_ok, int *net_fd,
+	      struct error *err);
 
 /* The CA bundle for servers: as configured, else the system's; NULL when there is none. */
 const char *step_ca(const struct config *config);

@@ -62,7 +62,7 @@ static int run_row(struct supervisor *sup, struct rundir *dir, const struct conf
 	js_set(job, "paths", paths);
 	js_set(job, "forge", forge_to_json(forge));
 	if (result == 0)
-		result = step_dial(sup, &dial, forge->host, forge->port,
+		result = step_dial(sup, config, &dial, forge->host, forge->port, forge->tls,
 				   url_is_loopback(forge->host) ||
 				       strcmp(config_get(config, "forge.private"), "yes") == 0,
 				   &net, err);

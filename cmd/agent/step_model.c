@@ -146,28 +146,6 @@ static struct json *model_job(const struct run *run, int round, const char *feed
 	return job;
 }
 
-/* Starts agent-dial for one host:port; *net_fd is the stage's end. */
-int step_dial(struct supervisor *sup, struct supervised *dial, const char *host, int port,
-	      bool private_ok, int *net_fd, struct error *err)
-{
-	struct json *job AUTO_JSON = js_object_new();
-	int pair[2], result;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "socketpair");
-	js_set(job, "paths", js_object_new());
-	js_set_str(job, "host", host);
-	js_set_int(job, "port", port);
-	js_set_bool(job, "private_ok", private_ok);
-	js_set_int(job, "connect_ms", 20000);
-	result = supervise_start(sup, dial, STAGE_DIAL, job,
-				 (struct spawn_fd[]){{FD_NET, pair[1]}}, 1, 0, NULL, NULL, err);
-	dial->shown = false;
-	close(pair[1]);
-	*net_fd = pair[0];
-	return result;
-}
-
 /* ---- conversation ---- */
 
 /* This round's conversation.jsonl, begun with the one of the round before. -1 with err. */
@@ -292,7 +270,7 @@ int step_model(struct run *run, int round, const char *feedback, struct error *e
 	result = open_files(run, round, name, &files, err);
 	if (result == 0 && url.host[0])
 		result =
-		    step_dial(&run->sup, &dial, url.host, url.port,
+		    step_dial(&run->sup, run->config, &dial, url.host, url.port, url.tls,
 			      url_is_loopback(url.host) ||
 				  strcmp(config_get(run->config, "model.private"), "yes") == 0,
 			      &files.net, err);

@@ -163,7 +163,8 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 
 		js_set_str(run->remote, "user", me ? me->pw_name : "git");
 	}
-	return step_dial(&run->sup, dial, host, (int)js_int(run->remote, "port", 0),
+	return step_dial(&run->sup, run->config, dial, host,
+			 (int)js_int(run->remote, "port", 0), strcmp(kind, "https") == 0,
 			 url_is_loopback(host) ||
 			     strcmp(config_get(run->config, "publish.private"), "yes") == 0,
 			 &files->net, err);

@@ -364,3 +364,11 @@ bool text_is_slip(const char *typed, const char *meant)
 {
 	return text_distance(typed, meant) <= (strlen(meant) > 5 ? 2 : 1);
 }
+
+int text_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}

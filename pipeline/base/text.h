@@ -72,4 +72,7 @@ size_t text_distance(const char *a, const char *b);
  * more than five letters. */
 bool text_is_slip(const char *typed, const char *meant);
 
+/* The value of a hex digit, -1 for anything else. */
+int text_hex_digit(char c);
+
 #endif

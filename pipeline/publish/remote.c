@@ -82,14 +82,6 @@ static int check_bytes(const char *text, struct error *err)
 	return 0;
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Percent-decoding (RFC 3986 section 2.1). NULL when malformed or when a control byte comes
  * out. */
 static char *decode(const char *text, size_t len)
@@ -101,8 +93,8 @@ static char *decode(const char *text, size_t len)
 		int c = (unsigned char)text[i];
 
 		if (c == '%') {
-			int high = i + 2 < len ? hex_value(text[i + 1]) : -1;
-			int low = i + 2 < len ? hex_value(text[i + 2]) : -1;
+			int high = i + 2 < len ? text_hex_digit(text[i + 1]) : -1;
+			int low = i + 2 < len ? text_hex_digit(text[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				goto malformed;

@@ -6,7 +6,7 @@ set -eu
 cd "$ROOT"
 
 sources="pipeline/publish/remote.c pipeline/publish/advert.c pipeline/publish/porcelain.c pipeline/publish/sshkey.c
-	pipeline/publish/relay.c pipeline/publish/pump.c pipeline/publish/rules.c pipeline/dial.c pipeline/base/error.c
+	pipeline/publish/relay.c pipeline/publish/pump.c pipeline/publish/rules.c pipeline/dial.c pipeline/proxy.c pipeline/addr.c pipeline/base/error.c
 	pipeline/base/json.c pipeline/base/mem.c pipeline/base/strbuf.c pipeline/base/text.c pipeline/base/fdio.c"
 flags="-std=gnu11 -g -O1 -I. -D_GNU_SOURCE -fno-sanitize-recover=undefined"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$TMP/probe.c"

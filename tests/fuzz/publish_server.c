@@ -11,6 +11,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/publish/advert.h"
+#include "pipeline/proxy.h"
 #include "pipeline/publish/porcelain.h"
 
 #define OID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -39,6 +40,22 @@ static void advertisement(const char *text, size_t size)
 		abort();
 }
 
+static void proxy_answer(const char *text, size_t size)
+{
+	size_t used = 0, in_pieces = 0;
+	char why[256] = "", copy[64] = "";
+	int whole = proxy_parse_answer(text, size, false, &used, why), step = 0;
+
+	no_controls(why);
+	for (size_t len = 0; len <= size && !step; len++)
+		step = proxy_parse_answer(text, len, false, &in_pieces, why);
+	if (whole != step || used != in_pieces || used > size)
+		abort();
+	memcpy(copy, text, size < sizeof(copy) ? size : sizeof(copy) - 1);
+	proxy_exempts(copy, "git.example.org", 443);
+	proxy_exempts(copy, "10.1.2.3", 443);
+}
+
 static void status(const char *text, size_t size)
 {
 	static const char line[] = "\t" OID ":" REF "\t";
@@ -63,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct error err = {0};
 
 	advertisement(text, size);
+	proxy_answer(text, size);
 	status(text, size);
 	if (porcelain_ls_remote(text, size, REF, tip, &err) == 1 && strlen(tip) != 40 &&
 	    strlen(tip) != 64)

@@ -89,6 +89,32 @@ static void adopted_variable_leaves_the_environment(void **state)
 	assert_true(err.next[0]);
 }
 
+/* Of a proxy's address only the user and password go. */
+static void adopted_proxy_keeps_its_address(void **state)
+{
+	char https[] = "https_proxy=http://u%3a1:p%40s%zz@proxy:3128/x",
+	     other[] = "HTTPS_PROXY=http://proxy:3128", plain[] = "all_proxy=u:secret@proxy",
+	     path[] = "http_proxy=http://proxy/a@b";
+	char *envp[] = {https, other, plain, path, NULL};
+	struct error err;
+
+	(void)state;
+	secret_adopt_env(envp, NULL);
+	assert_ptr_equal(envp[3], path);
+	assert_string_equal(https, "https_proxy=http://proxy:3128/x");
+	assert_string_equal(other, "HTTPS_PROXY=http://proxy:3128");
+	assert_string_equal(plain, "all_proxy=proxy");
+	assert_string_equal(path, "http_proxy=http://proxy/a@b");
+	assert_null(memmem(https, sizeof(https), "p%40", 4));
+	assert_null(memmem(https, sizeof(https), "p@s", 3));
+	assert_null(memmem(plain, sizeof(plain), "secret", 6));
+	assert_true(secret_has_env("https_proxy"));
+	assert_true(secret_has_env("all_proxy"));
+	assert_false(secret_has_env("HTTPS_PROXY"));
+	holds(secret_open("env:https_proxy", &err), "u:1:p@s%zz");
+	holds(secret_open("env:all_proxy", &err), "u:secret");
+}
+
 /* The kernel's view: a child whose /proc/self/environ is read after it has adopted. */
 static void adopted_variable_leaves_proc_environ(void **state)
 {
@@ -392,6 +418,7 @@ int main(int argc, char **argv, char **envp)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(adopted_variable_leaves_the_environment),
 	    cmocka_unit_test(adopted_variable_leaves_proc_environ),
+	    cmocka_unit_test(adopted_proxy_keeps_its_address),
 	    cmocka_unit_test(file_private_is_opened_not_read),
 	    cmocka_unit_test(file_home_is_known),
 	    cmocka_unit_test(file_unfit_is_refused_with_the_remedy),
