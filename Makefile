@@ -195,7 +195,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	ln -sf ../libexec/agent/agent $(DESTDIR)$(PREFIX)/bin/agent
 	install -d $(DESTDIR)$(PREFIX)/share/agent/hooks
-	install -m 755 hooks/pre-receive $(DESTDIR)$(PREFIX)/share/agent/hooks/
+	install -m 755 hooks/pre-receive hooks/post-receive $(DESTDIR)$(PREFIX)/share/agent/hooks/
 	install -m 644 cmd/agent/agent.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	sed 's|@PREFIX@|$(PREFIX)|' hooks/agent-worker.service > $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service
 	chmod 644 $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service

@@ -25,6 +25,7 @@
 struct pushed {
 	struct gitops_repo *repo;
 	struct policy *policy;
+	struct gitops_paths where;    /* borrowed */
 	const char *option;	      /* borrowed; NULL: none */
 	char commit[GITOPS_OID_SIZE]; /* of the trusted ref; "" when it is not there yet */
 	char tree[GITOPS_OID_SIZE];
@@ -140,18 +141,21 @@ static bool is_ours(const char *message)
 	return strncmp(message, "Agent-Run: ", 11) == 0 || strstr(message, "\nAgent-Run: ");
 }
 
-static int find_issue(struct pushed *pushed, const char *commit, const char *tree,
-		      const char *message, bool whole, struct json *out, struct error *err)
+static int find_issue(struct pushed *pushed, const struct json *update, const char *commit,
+		      const char *tree, const char *message, struct json *out,
+		      struct error *err)
 {
+	const char *option = js_str(update, "option", pushed->option);
+	bool whole = js_bool(update, "text", false);
 	int rc;
 
 	if (is_ours(message)) {
 		js_set_str(out, "source", "agent");
 		return 0;
 	}
-	if (pushed->option) {
-		take_issue(out, "option", "push option " PUSHED_OPTION, pushed->option,
-			   strlen(pushed->option), whole);
+	if (option) {
+		take_issue(out, "option", "push option " PUSHED_OPTION, option, strlen(option),
+			   whole);
 		return 0;
 	}
 	rc = from_file(pushed, tree, whole, out, err);
@@ -294,17 +298,35 @@ static int read_message(struct pushed *pushed, const char *oid, struct strbuf *m
 			     : 0;
 }
 
+/* What the ref is to become, or is. 0, 1 when it is not there, or an error. */
+static int find_tip(struct pushed *pushed, const struct json *update, char *oid,
+		    struct json *out, struct error *err)
+{
+	const char *new = js_str(update, "new", NULL);
+	struct ref_value value;
+	int rc;
+
+	if (new && !text_is_hex(new, GITOPS_OID_SIZE - 1))
+		return error_set(err, ERROR_USAGE, "job: malformed object id");
+	if (new) {
+		memcpy(oid, new, GITOPS_OID_SIZE);
+		return 0;
+	}
+	rc = refs_look(&pushed->where, js_str(update, "ref", ""), &value, err);
+	js_set_str(out, "tip", rc == 0 ? value.oid : NULL);
+	memcpy(oid, value.oid, GITOPS_OID_SIZE);
+	return rc;
+}
+
 static int read_tip(struct pushed *pushed, const struct json *update, struct json *out,
 		    struct error *err)
 {
 	struct strbuf message AUTO_STRBUF = STRBUF_NONE;
 	char oid[GITOPS_OID_SIZE] = "", tree[GITOPS_OID_SIZE];
-	const char *new = js_str(update, "new", "");
-	int rc;
+	int rc = find_tip(pushed, update, oid, out, err);
 
-	if (!text_is_hex(new, GITOPS_OID_SIZE - 1))
-		return error_set(err, ERROR_USAGE, "job: malformed object id");
-	memcpy(oid, new, sizeof(oid));
+	if (rc)
+		return rc < 0 ? rc : 0;
 	strbuf_init(&message, PUSHED_ISSUE_MAX);
 	rc = base_peel(pushed->repo, oid, err);
 	if (rc == 0)
@@ -321,8 +343,7 @@ static int read_tip(struct pushed *pushed, const struct json *update, struct jso
 	js_set_str(out, "commit", oid);
 	js_set_str(out, "tree", tree);
 	if (js_bool(update, "issue", false))
-		rc = find_issue(pushed, oid, tree, message.data, js_bool(update, "text", false),
-				out, err);
+		rc = find_issue(pushed, update, oid, tree, message.data, out, err);
 	if (rc == 0 && js_bool(update, "policy", false))
 		rc = judge_change(pushed, update, tree, out, err);
 	return rc;
@@ -355,17 +376,15 @@ static int read_all(struct pushed *pushed, const struct json *job, struct json *
 static int read_trusted(struct pushed *pushed, const struct json *job, struct json *facts,
 			struct error *err)
 {
-	const struct json *paths = js_get(job, "paths");
-	struct gitops_paths where = {.gitdir = js_str(paths, "repo", NULL),
-				     .common = js_str(paths, "common", NULL)};
 	struct ref_value value = {.oid = ""};
 	struct repo_format format;
 	struct error none = {0};
 	struct json *base;
-	int rc = refs_check_format(&where, &format, err);
+	int rc = refs_check_format(&pushed->where, &format, err);
 
 	js_set_str(facts, "base", NULL);
-	if (rc < 0 || refs_resolve(&where, js_str(job, "rev", "HEAD"), &value, &none) < 0)
+	if (rc < 0 ||
+	    refs_resolve(&pushed->where, js_str(job, "rev", "HEAD"), &value, &none) < 0)
 		return rc;
 	memcpy(pushed->commit, value.oid, sizeof(pushed->commit));
 	rc = base_peel(pushed->repo, pushed->commit, err);
@@ -385,12 +404,20 @@ struct json *pushed_read(const struct json *job, struct error *err)
 	AUTO_JSON struct json *facts = js_artefact_new("pushed", 1);
 	AUTO_POLICY struct policy *policy = policy_new(js_get(job, "policy"), err);
 	AUTO_REPO struct gitops_repo *repo = NULL;
-	struct pushed pushed = {.policy = policy, .option = js_str(job, "option", NULL)};
-	int rc = policy ? repo_open_job(js_get(job, "paths"), false, &repo, err) : err->kind;
+	const struct json *paths = js_get(job, "paths");
+	struct pushed pushed = {.policy = policy,
+				.where = {.gitdir = js_str(paths, "repo", NULL),
+					  .common = js_str(paths, "common", NULL)},
+				.option = js_str(job, "option", NULL)};
+	int rc = policy ? repo_open_job(paths, false, &repo, err) : err->kind;
 
 	pushed.repo = repo;
 	if (rc == 0)
 		rc = read_trusted(&pushed, job, facts, err);
+	if (rc == 0 && js_bool(job, "list", false)) {
+		js_set(facts, "refs", js_object_new());
+		rc = refs_list(&pushed.where, js_get(facts, "refs"), err);
+	}
 	if (rc == 0) {
 		know(&pushed, pushed.commit);
 		rc = read_all(&pushed, job, facts, err);

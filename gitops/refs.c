@@ -1,6 +1,7 @@
 #include "refs.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
@@ -22,6 +24,9 @@
 #define REF_FILE_MAX 4096
 #define CONFIG_FILE_MAX (4u << 20)
 #define SYMREF_DEPTH 5
+#define REFS_MAX 1000000
+#define REF_DEPTH 64
+#define PACKED_MAX (256u << 20)
 
 /* ---- files ---- */
 
@@ -184,7 +189,10 @@ static int resolve_in(int dir, int common, const char *rev, struct ref_value *va
 			value->name[0] = '\0';
 		return rc == 1 ? unborn(err, value->name) : rc;
 	}
-	for (size_t i = strncmp(rev, "refs/", 5) ? 1 : 0; i < ARRAY_LEN(places); i++) {
+	/* A full name is that ref or none: where the operator's refs/heads/main is not there, nobody's branch
+	 * refs/heads/refs/heads/main takes its place. */
+	bool full = strncmp(rev, "refs/", 5) == 0;
+	for (size_t i = full ? 0 : 1; i < (full ? 1 : ARRAY_LEN(places)); i++) {
 		char name[REF_NAME_SIZE];
 		const char *percent = strchr(places[i], '%');
 		snprintf(name, sizeof(name), "%.*s%s", (int)(percent - places[i]), places[i],
@@ -213,6 +221,108 @@ int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_v
 	if (common < 0)
 		return ERROR_USAGE;
 	return resolve_in(dir, common, rev, value, err);
+}
+
+int refs_look(const struct gitops_paths *paths, const char *name, struct ref_value *value,
+	      struct error *err)
+{
+	*value = (struct ref_value){.oid = ""};
+	int dir AUTO_FD = open_dir(paths->gitdir, err);
+	int common AUTO_FD = dir < 0 ? -1 : open_dir(top_dir(paths), err);
+	if (common < 0)
+		return ERROR_USAGE;
+	if (strncmp(name, "refs/", 5) != 0 || !git_reference_is_valid_name(name))
+		return error_set(err, ERROR_USAGE, "'%.200s' is not the full name of a ref",
+				 name);
+	return follow(dir, common, name, value, err);
+}
+
+/* ---- all of them ---- */
+
+static int add_ref(struct json *out, const char *name, const char *oid, struct error *err)
+{
+	if (js_get(out, name) || !text_is_hex(oid, GITOPS_OID_SIZE - 1) ||
+	    !git_reference_is_valid_name(name))
+		return 0;
+	if (js_len(out) >= REFS_MAX)
+		return error_set(err, ERROR_USAGE, "the repository has more than %d refs",
+				 REFS_MAX);
+	js_set_str(out, name, oid);
+	return 0;
+}
+
+/* name: a file or directory below common. */
+static int list_loose(int common, const char *name, unsigned depth, struct json *out,
+		      struct error *err)
+{
+	int fd = fd_open_beneath(common, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int rc = 0;
+
+	if (!dir) {
+		fd_close_ptr(&fd);
+		/* emptied and taken away by git meanwhile, or a link that leads out */
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV
+			   ? 0
+			   : error_errno(err, ERROR_USAGE, errno, "%s of the repository", name);
+	}
+	while (rc == 0 && depth < REF_DEPTH && (entry = readdir(dir))) {
+		char *path AUTO_FREE = mem_printf("%s/%s", name, entry->d_name);
+		char oid[GITOPS_OID_SIZE] = "";
+		struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+		if (entry->d_name[0] == '.' || strlen(path) >= REF_NAME_SIZE)
+			continue;
+		if (entry->d_type == DT_DIR) {
+			rc = list_loose(common, path, depth + 1, out, err);
+			continue;
+		}
+		strbuf_init(&text, REF_FILE_MAX);
+		/* what cannot be read is no ref that anybody could act on */
+		if (!git_reference_is_valid_name(path) ||
+		    read_small(common, path, &text, &(struct error){0}) != 0 ||
+		    text.len < GITOPS_OID_SIZE - 1)
+			continue;
+		memcpy(oid, text.data, GITOPS_OID_SIZE - 1);
+		if (text.len == GITOPS_OID_SIZE - 1)
+			rc = add_ref(out, path, oid, err);
+	}
+	closedir(dir);
+	return rc;
+}
+
+static int list_packed(int common, struct json *out, struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int fd AUTO_FD = fd_open_beneath(common, "packed-refs", O_RDONLY | O_NONBLOCK, 0);
+	char *rest, *line;
+	int rc = 0;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	strbuf_init(&text, PACKED_MAX);
+	if (fd < 0 || fd_read_all(fd, &text) < 0)
+		return error_errno(err, ERROR_USAGE, errno,
+				   "reading packed-refs of the repository");
+	rest = text.data;
+	while (rc == 0 && (line = strsep(&rest, "\n"))) {
+		char *name = line;
+		const char *oid = strsep(&name, " ");
+
+		if (name && line[0] != '#' && line[0] != '^')
+			rc = add_ref(out, name, oid, err);
+	}
+	return rc;
+}
+
+int refs_list(const struct gitops_paths *paths, struct json *out, struct error *err)
+{
+	int common AUTO_FD = open_dir(top_dir(paths), err);
+	/* Files first: git packs a ref before it takes its file away. */
+	int rc = common < 0 ? err->kind : list_loose(common, "refs", 0, out, err);
+
+	return rc == 0 ? list_packed(common, out, err) : rc;
 }
 
 /* ---- format ---- */

@@ -29,6 +29,18 @@ struct ref_value {
 int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_value *value,
 		 struct error *err);
 
+/* The same of a full name that may be not there: 1 then, 0, or ERROR_USAGE. */
+int refs_look(const struct gitops_paths *paths, const char *name, struct ref_value *value,
+	      struct error *err);
+
+/*
+ * All refs below refs/ into out, an object of full name -> what it points at (perhaps a tag). Left out: symbolic
+ * refs, and names and values that git would not take. 0; ERROR_USAGE when it cannot be read, or has more than a
+ * million.
+ */
+struct json;
+int refs_list(const struct gitops_paths *paths, struct json *out, struct error *err);
+
 struct repo_format {
 	bool shallow;
 };

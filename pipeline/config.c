@@ -144,6 +144,15 @@ static const struct config_key keys[] = {
      "a job that fails so many times is parked until agent queue retry"},
     {"queue.wait", CONFIG_SECONDS, false, "30", NULL,
      "before the second attempt; twice as long before each further one, up to an hour"},
+    {"queue.socket", CONFIG_STRING, false, NULL, NULL,
+     "unix socket, written in full, at which a worker takes jobs of hooks that may not write "
+     "its queue"},
+    {"queue.repository", CONFIG_LIST, false, NULL, NULL,
+     "bare repository, * and ? as in a shell, whose task branches are reconciled, and whose "
+     "hooks may use "
+     "queue.socket"},
+    {"queue.reconcile", CONFIG_SECONDS, false, "5m", NULL,
+     "how often a worker compares task branches with its queue, beside at its start"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider and the forge"},
     {"http.proxy", CONFIG_URL, false, NULL, NULL,
      "http://HOST:PORT that servers are reached through over TLS, or none; default: "

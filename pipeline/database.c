@@ -43,7 +43,8 @@ static const char *const migrations[] = {
     /* tip: the commit of a task branch that a job is for; '' when the branch is gone. The index answers what is known
      * of each branch without a look at the rows. repositories: those whose task branches are compared with it. */
     "ALTER TABLE jobs ADD COLUMN tip TEXT;"
-    "CREATE INDEX jobs_tips ON jobs(repository, identity, id, tip, state) WHERE tip IS NOT NULL;"
+    "CREATE INDEX jobs_tips ON jobs(repository, identity, id, tip, state) WHERE tip IS NOT "
+    "NULL;"
     "CREATE TABLE repositories(path TEXT PRIMARY KEY) WITHOUT ROWID;"
     "PRAGMA user_version = 3;",
 };

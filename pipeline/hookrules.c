@@ -25,7 +25,8 @@
 enum kind {
 	LIST_REFS,  /* patterns; in a section: whether its refs are among them */
 	LIST_NAMES, /* of users; for the whole repository only */
-	VALUE	    /* one value, the last; in a section: of its refs */
+	VALUE,	    /* one value, the last; in a section: of its refs */
+	VALUE_WHOLE /* likewise, but for the whole repository only */
 };
 
 struct variable {
@@ -118,6 +119,33 @@ static const char *take_config_ref(struct hook_rule *rule, const char *value)
 		   : NULL;
 }
 
+static const char *take_result(struct hook_rule *rule, const char *value)
+{
+	rule->on_task = strcmp(value, "task") == 0;
+	return rule->on_task || strcmp(value, "agent") == 0 ? NULL : "must be agent or task";
+}
+
+static const char *take_notify(struct hook_rule *rule, const char *value)
+{
+	char **words = value[0] ? text_split_words(value) : NULL;
+	bool wrong = value[0] && !words;
+
+	rule->notify = value;
+	text_free_words(words);
+	return wrong ? "empty, or a quote is not closed" : NULL;
+}
+
+static const char *take_notify_network(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->notify_network, value);
+}
+
+static const char *take_state(struct hook_rule *rule, const char *value)
+{
+	rule->state_dir = value;
+	return value[0] && value[0] != '/' ? "not an absolute path" : NULL;
+}
+
 /* ---- the table ---- */
 
 #define LIST(field) offsetof(struct hook_rules, field)
@@ -145,7 +173,27 @@ static const struct variable variables[] = {
      take_test},
     {"agent.configRef", "HEAD", "the ref whose .agent/config says how to test", VALUE, 0,
      take_config_ref},
+    {"agent.result", "agent",
+     "where a task's result goes: agent, a branch of its own (publish.ref), or task, on top of "
+     "the "
+     "task branch itself",
+     VALUE, 0, take_result},
+    {"agent.notify", "",
+     "command line that is told on its standard input, as JSON, what became of a task; run in "
+     "a jail "
+     "without network",
+     VALUE, 0, take_notify},
+    {"agent.notifyNetwork", "no",
+     "yes: it is no stranger, and runs outside of any jail, as the repository's owner", VALUE,
+     0, take_notify_network},
+    {"agent.state", "", "state directory whose queue gets the jobs, instead of the hook's own",
+     VALUE_WHOLE, 0, take_state},
 };
+
+static bool is_list(const struct variable *variable)
+{
+	return variable->kind == LIST_REFS || variable->kind == LIST_NAMES;
+}
 
 /* The list of a variable that is one. */
 static struct hook_list *list_of(const struct hook_rules *rules,
@@ -174,7 +222,7 @@ static void set_defaults(struct hook_rules *rules)
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
 		const char *word = variables[i].fallback;
 
-		for (size_t len; variables[i].kind != VALUE && *word;
+		for (size_t len; is_list(&variables[i]) && *word;
 		     word += len + (word[len] ? 1 : 0)) {
 			len = strcspn(word, " ");
 			list_add(list_of(rules, &variables[i]), word, len);
@@ -186,7 +234,7 @@ static void set_defaults(struct hook_rules *rules)
 void hook_rules_release(struct hook_rules *rules)
 {
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
-		if (variables[i].kind != VALUE)
+		if (is_list(&variables[i]))
 			list_release(list_of(rules, &variables[i]));
 	for (size_t i = 0; i < rules->setting_count; i++) {
 		free(rules->settings[i].pattern);
@@ -263,7 +311,7 @@ static int set_variable(struct hook_rules *rules, const char *pattern,
 	if (!value)
 		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin,
 				 variable->name);
-	if (variable->kind == VALUE || pattern)
+	if (!is_list(variable) || pattern)
 		return add_setting(rules, pattern, variable, value, origin, err);
 	return add_item(rules, variable, value, origin, err);
 }
@@ -273,8 +321,10 @@ static const struct variable *find_variable(const char *key, bool section)
 {
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
 		if (strcasecmp(variables[i].name + strlen("agent."), key) == 0)
-			return section && variables[i].kind == LIST_NAMES ? NULL
-									  : &variables[i];
+			return section && (variables[i].kind == LIST_NAMES ||
+					   variables[i].kind == VALUE_WHOLE)
+				   ? NULL
+				   : &variables[i];
 	return NULL;
 }
 
@@ -360,7 +410,7 @@ struct hook_rule hook_rules_for(const struct hook_rules *rules, const char *ref)
 				 .gate = hook_list_match(&rules->gate, ref)};
 
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
-		if (variables[i].kind == VALUE)
+		if (!is_list(&variables[i]))
 			variables[i].take(&rule, variables[i].fallback);
 	/* A word on some refs counts more than one on all, wherever it stands. */
 	for (int narrow = 0; narrow < 2; narrow++)
@@ -414,6 +464,7 @@ static const char *section_text(const struct variable *variable)
 	case LIST_REFS:
 		return "true, false";
 	case LIST_NAMES:
+	case VALUE_WHOLE:
 		return "-";
 	case VALUE:
 		break;

@@ -36,6 +36,10 @@ struct hook_rule {
 	const char *gate_test;	/* the test command; "": as config_ref says. Borrowed */
 	const char *config_ref; /* says how to test; "HEAD" is the default branch. Borrowed */
 	enum hook_policy policy;
+	bool on_task;	     /* result = task: results go to the task branch itself */
+	const char *notify;  /* command line that is told of a job's end; "": none. Borrowed */
+	bool notify_network; /* it runs beside the hooks, not in a jail */
+	const char *state_dir; /* where the queue is; "": as the environment says. Borrowed */
 };
 
 struct hook_rules {

@@ -57,7 +57,7 @@ struct options {
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
-	    *backend, *priority, *origin;
+	    *backend, *priority, *origin, *repo;
 	bool all, once; /* agent queue, agent work */
 	bool again, json, dry_run, verify, no_status, dirty, input, help, for_config, write,
 	    attack;
@@ -136,6 +136,16 @@ int run_go(struct run *run, bool dry, struct error *err);
  * request_make initialises. 0 or an error kind. */
 int request_make(const struct options *options, struct strbuf *issue, struct json **request,
 		 struct error *err);
+/* Of all that is asked, but not when and by which version. */
+void request_digest(const struct json *request, char digest[65]);
+/* The ref of a result: the name in place of the star of publish.ref, which the operator sets. Owned by the caller; NULL
+ * with err. */
+char *request_result_ref(const struct config *config, const char *name, struct error *err);
+/* agent queue reconcile, agent queue take (reconcile.c). 0 or an error kind. */
+struct queue;
+int queue_reconcile(struct options *options, const char *state, struct queue *queue,
+		    struct error *err);
+int queue_take(struct options *options, struct queue *queue, struct error *err);
 /* Writes issue.md and request.json, with the id of the directory. 0 or an error kind. */
 int request_store(const struct rundir *dir, struct json *request, const char *issue, size_t len,
 		  struct error *err);
@@ -143,6 +153,8 @@ int request_store(const struct rundir *dir, struct json *request, const char *is
 /* The file of a run's directory that asks whoever works on it to stop before its next step; whoever obeys removes
  * it. */
 #define RUN_STOP_FILE "stop"
+/* The one that says that a worker will not try again when this fails. */
+#define RUN_LAST_FILE "last-attempt"
 
 /* A new run: its directory, issue.md and request.json. 0 or an error kind. */
 int run_begin(struct run *run, struct options *options, struct error *err);
@@ -185,6 +197,16 @@ int step_edit(struct run *run, int round, struct error *err);
 /* Sets *green. A red test is no error. */
 int step_test(struct run *run, int round, bool *green, struct error *err);
 int step_publish(struct run *run, int round, struct error *err);
+/* What became of a task branch's run, to its pusher (step_told.c). A failure is recorded, and no more. */
+void step_told(struct run *run, const struct json *report);
+
+/* As whom programs of a local repository run: its owner, when we are root. Strings are of getpwuid(3), or NULL. 0, or
+ * ERROR_USAGE when it is not there. */
+struct step_owner {
+	uid_t uid; /* (uid_t)-1: as we are */
+	const char *user, *home;
+};
+int step_owner(const char *path, struct step_owner *owner, struct error *err);
 
 /* Protected paths and the like, as gitops/policy.h reads them. New. */
 struct json *edit_policy(const struct config *config);
@@ -288,14 +310,14 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits);
 int jailplan_try(struct supervisor *sup, const struct config *config, const char *state,
 		 enum fetch_recipe recipe, char *const *argv, struct jail_facts *facts,
 		 struct json **audit, struct error *err);
-/* The same in parts, for whoever reads the output: output_fd becomes 1 and 2
+/* The same in parts, for whoever reads the output: input_fd becomes 0 (-1: nothing to read), output_fd 1 and 2
  * (-1: dropped). */
 struct jail_start {
 	struct supervised jail;
 	int facts_fd, go_fd; /* owned until jailplan_end */
 };
-int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int output_fd,
-		   struct jail_start *start, struct error *err);
+int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int input_fd,
+		   int output_fd, struct jail_start *start, struct error *err);
 /* Waits for the facts and releases; result: that of jailplan_begin, whose failure it keeps. */
 int jailplan_end(struct supervisor *sup, struct jail_start *start, int result,
 		 struct jail_facts *facts, struct json **audit, struct error *err);

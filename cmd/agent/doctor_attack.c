@@ -261,7 +261,7 @@ static int attack(const struct place *place, char *const *argv, struct strbuf *o
 	if (result == 0 && pipe2(ends, O_CLOEXEC) < 0)
 		result = error_errno(err, ERROR_FAILED, errno, "pipe");
 	if (result == 0)
-		result = jailplan_begin(place->sup, &spec, ends[1], &start, err);
+		result = jailplan_begin(place->sup, &spec, -1, ends[1], &start, err);
 	fd_close_ptr(&ends[1]);
 	while (result == 0) {
 		char chunk[8192];

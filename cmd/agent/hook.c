@@ -22,6 +22,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/rules.h"
+#include "task.h"
 
 #define INPUT_MAX (64 << 20)
 #define REFUSALS_SAID 20
@@ -466,6 +467,17 @@ static int judge(struct push *push, struct options *options, struct error *err)
 	return result;
 }
 
+/* What a push option asks is in nothing that the push leaves: kept until post-receive has made a job of it. */
+static int keep_options(const struct push *push, struct error *err)
+{
+	for (size_t i = 0; push->option && i < push->count; i++)
+		if (push->updates[i].task &&
+		    task_keep_option(&push->repo, push->updates[i].ref, push->updates[i].new,
+				     push->option, err))
+			return err->kind;
+	return 0;
+}
+
 static int pre_receive(struct options *options, struct error *err)
 {
 	struct push push = {.count = 0};
@@ -476,6 +488,8 @@ static int pre_receive(struct options *options, struct error *err)
 		add_objects(&push.repo, getenv("GIT_ALTERNATE_OBJECT_DIRECTORIES"));
 		result = judge(&push, options, err);
 	}
+	if (result == 0)
+		result = keep_options(&push, err);
 	push_release(&push);
 	return result;
 }
@@ -493,6 +507,8 @@ int cmd_hook(struct options *options, struct error *err)
 		return hook_check(path, err);
 	if (options->word_count == 1 && strcmp(verb, "pre-receive") == 0)
 		return pre_receive(options, err);
+	if (options->word_count == 1 && strcmp(verb, "post-receive") == 0)
+		return hook_post_receive(options, err);
 	error_set(err, ERROR_USAGE,
 		  "agent hook takes install, uninstall or check, and a repository");
 	return error_next(err, "agent hook install /srv/git/project.git");

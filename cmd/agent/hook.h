@@ -1,6 +1,6 @@
 /*
- * agent hook: what its files share. hook.c is what git asks on a push (pre-receive), hook_gate.c
- * tests a pushed tree, hook_install.c puts the hooks into a repository.
+ * agent hook: what its files share. hook.c is what git asks on a push (pre-receive), hook_post.c
+ * what it tells of one that is done (post-receive), hook_gate.c tests a pushed tree, hook_install.c puts the hooks into a repository.
  */
 #ifndef CMD_AGENT_HOOK_H
 #define CMD_AGENT_HOOK_H
@@ -55,6 +55,15 @@ int push_run_chained(struct push *push, struct supervisor *sup, const char *hook
 		     struct error *err);
 
 /* ---- the other files ---- */
+
+/* agent hook post-receive (hook_post.c). A failure is told already: err has no message. */
+int hook_post_receive(struct options *options, struct error *err);
+/* The last line of a worker's answer to it (reconcile.c): it has taken all. */
+#define HOOK_TAKEN "taken"
+
+/* The state directory of hooks: agent.state, or as for every command; without HOME /var/lib/agent. Sets
+ * AGENT_STATE_DIR, for the processes of this one. Owned by the caller; NULL with err. */
+char *hook_state_dir(const struct hook_rule *rule, struct error *err);
 
 /* A tree that wants in. Borrowed. */
 struct gate_tree {

@@ -19,15 +19,22 @@
 #define STATE_DIR                                                                              \
 	"/var/lib/agent" /* of a service that has neither HOME nor a word from its operator */
 
+char *hook_state_dir(const struct hook_rule *rule, struct error *err)
+{
+	if (rule->state_dir[0])
+		setenv("AGENT_STATE_DIR", rule->state_dir, 1);
+	else if (!getenv("HOME") && !getenv("XDG_STATE_HOME"))
+		setenv("AGENT_STATE_DIR", STATE_DIR, 0);
+	return rundir_state_dir(err);
+}
+
 static int begin(struct run *run, struct options *options, const struct hook_rule *rule,
 		 const struct repository *repo, struct error *err)
 {
 	struct json *request AUTO_JSON = js_artefact_new("request", 1);
 	char *state AUTO_FREE = NULL, *objects AUTO_FREE = NULL;
 
-	if (!getenv("HOME") && !getenv("XDG_STATE_HOME"))
-		setenv("AGENT_STATE_DIR", STATE_DIR, 0);
-	state = rundir_state_dir(err);
+	state = hook_state_dir(rule, err);
 	if (!state || rundir_create_temporary(state, &run->dir, err))
 		return err->kind;
 	js_set_str(request, "rev", rule->config_ref);

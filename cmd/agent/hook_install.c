@@ -17,11 +17,26 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
+#include "pipeline/queue.h"
 
 #define SCRIPT_MAX 65536
 #define MARK "# Put here by `agent hook install`"
 
-static const char *const hooks[] = {"pre-receive"};
+struct hook {
+	const char *name, *says; /* the script's second and third line, behind MARK */
+};
+
+static const struct hook hooks[] = {
+    {"pre-receive", ": asks agent(1) about a push before any ref moves. A hook that was\n"
+		    "# here before is pre-receive.chained and runs first. Rules: the agent.* "
+		    "variables of this\n"
+		    "# repository's configuration.\n"},
+    {"post-receive",
+     ": lets agent(1) make jobs of pushed task branches. A hook that was\n"
+     "# here before is post-receive.chained and runs behind it. Rules: the agent.* "
+     "variables of this\n"
+     "# repository's configuration.\n"},
+};
 
 struct place {
 	struct repository repo;
@@ -74,15 +89,10 @@ static int place_open(const char *path, bool make, struct place *place, struct e
 }
 
 /* As hooks/NAME of our sources, with the program written in full. */
-static char *script(const struct place *place, const char *hook)
+static char *script(const struct place *place, const struct hook *hook)
 {
-	return mem_printf(
-	    "#!/bin/sh\n" MARK
-	    ": asks agent(1) about a push before any ref moves. A hook that was\n"
-	    "# here before is %s.chained and runs first. Rules: the agent.* variables of this\n"
-	    "# repository's configuration.\n"
-	    "exec '%s' hook %s\n",
-	    hook, place->program, hook);
+	return mem_printf("#!/bin/sh\n" MARK "%sexec '%s' hook %s\n", hook->says,
+			  place->program, hook->name);
 }
 
 static bool exists(const struct place *place, const char *name, struct stat *st)
@@ -96,6 +106,20 @@ static bool is_ours(const struct place *place, const char *name, struct strbuf *
 	struct error ignored = {0};
 
 	return fd_read_file(place->dir, name, text, &ignored) == 0 && strstr(text->data, MARK);
+}
+
+/* Workers compare the branches of a repository with hooks, so that a push whose hook was lost is found. */
+static void watch(const struct place *place, bool on)
+{
+	struct hook_rule rule = hook_rules_for(&place->rules, "");
+	struct error why = {0};
+	char *state AUTO_FREE = hook_state_dir(&rule, &why);
+	struct queue *queue AUTO_QUEUE = state ? queue_open(state, &why) : NULL;
+
+	if (!queue || queue_watch(queue, place->repo.git_dir, on, &why))
+		printf(
+		    "note   a worker does not know of it (%s): name it in queue.repository\n",
+		    why.message);
 }
 
 /* ---- install ---- */
@@ -118,10 +142,11 @@ static int keep_old(const struct place *place, const char *hook, const char *cha
 	return error_next(err, "somebody put another hook over ours: join the two by hand");
 }
 
-static int install_one(const struct place *place, const char *hook, struct error *err)
+static int install_one(const struct place *place, const struct hook *which, struct error *err)
 {
 	struct strbuf found AUTO_STRBUF = STRBUF_NONE;
-	char *text AUTO_FREE = script(place, hook);
+	char *text AUTO_FREE = script(place, which);
+	const char *hook = which->name;
 	char *chained AUTO_FREE = mem_printf("%s.chained", hook);
 	struct stat st;
 
@@ -132,8 +157,7 @@ static int install_one(const struct place *place, const char *hook, struct error
 	if (fd_replace_file(place->dir, hook, text, strlen(text), 0755, err))
 		return err->kind;
 	printf("%s/%s%s\n", place->dir_path, hook,
-	       exists(place, chained, &st) ? " (what was there is .chained and runs first)"
-					   : "");
+	       exists(place, chained, &st) ? " (what was there is .chained and runs too)" : "");
 	return 0;
 }
 
@@ -148,11 +172,13 @@ int hook_install(const char *path, struct error *err)
 				   place.dir_path, place.rules.hooks_path);
 		error_next(err,
 			   "git -C %s config --unset core.hooksPath, or call agent hook "
-			   "pre-receive from the hooks there",
+			   "pre-receive and post-receive from the hooks there",
 			   place.repo.common_dir);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(hooks) && result == 0; i++)
-		result = install_one(&place, hooks[i], err);
+		result = install_one(&place, &hooks[i], err);
+	if (result == 0)
+		watch(&place, true);
 	place_release(&place);
 	return result;
 }
@@ -183,7 +209,9 @@ int hook_uninstall(const char *path, struct error *err)
 	int result = place_open(path, false, &place, err);
 
 	for (size_t i = 0; i < ARRAY_LEN(hooks) && result == 0; i++)
-		result = uninstall_one(&place, hooks[i], err);
+		result = uninstall_one(&place, hooks[i].name, err);
+	if (result == 0)
+		watch(&place, false);
 	place_release(&place);
 	return result;
 }
@@ -237,8 +265,7 @@ static void check_one(const struct place *place, const char *hook, uid_t owner, 
 		return;
 	}
 	if (!is_ours(place, hook, &text)) {
-		wrong(count, "%s: not ours: agent hook install keeps it and runs it first",
-		      hook);
+		wrong(count, "%s: not ours: agent hook install keeps it and runs it too", hook);
 		return;
 	}
 	if (!(st.st_mode & 0111))
@@ -295,7 +322,7 @@ int hook_check(const char *path, struct error *err)
 	if (result == 0 && stat(place.repo.common_dir, &st) < 0)
 		result = error_errno(err, ERROR_FAILED, errno, "%s", place.repo.common_dir);
 	for (size_t i = 0; i < ARRAY_LEN(hooks) && result == 0; i++)
-		check_one(&place, hooks[i], st.st_uid, &count);
+		check_one(&place, hooks[i].name, st.st_uid, &count);
 	if (result == 0)
 		check_rules(&place, st.st_uid, &count);
 	if (result == 0 && count)

@@ -269,8 +269,8 @@ static int empty_go(int go[2], struct error *err)
 	return 0;
 }
 
-int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int output_fd,
-		   struct jail_start *start, struct error *err)
+int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int input_fd,
+		   int output_fd, struct jail_start *start, struct error *err)
 {
 	int spec_fd AUTO_FD = jailplan_memfd(spec, err);
 	int null_fd AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -283,8 +283,9 @@ int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int out
 		result = error_errno(err, ERROR_FAILED, errno, "/dev/null");
 	} else if ((result = jailplan_stream(facts, err)) == 0) {
 		int out = output_fd < 0 ? null_fd : output_fd;
+		int in = input_fd < 0 ? null_fd : input_fd;
 		struct spawn_fd fds[] = {{FD_FACTS, facts[1]}, {FD_SPEC, spec_fd},
-					 {FD_GO, go[1]},       {FD_STDIN, null_fd},
+					 {FD_GO, go[1]},       {FD_STDIN, in},
 					 {FD_STDOUT, out},     {FD_STDERR, out}};
 
 		result = supervise_start(sup, &start->jail, STAGE_JAIL, NULL, fds,
@@ -329,8 +330,9 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 	if (spec.limits.inodes < TRY_INODES)
 		spec.limits.inodes = TRY_INODES;
 	if (result == 0)
-		result = jailplan_end(sup, &start, jailplan_begin(sup, &spec, -1, &start, err),
-				      facts, audit, err);
+		result =
+		    jailplan_end(sup, &start, jailplan_begin(sup, &spec, -1, -1, &start, err),
+				 facts, audit, err);
 	jail_spec_release(&spec);
 	return result;
 }

@@ -32,7 +32,8 @@ static const char **text_field(struct options *options, const char *name)
 		      {"--allowed-signers", &options->allowed_signers},
 		      {"--backend", &options->backend},
 		      {"--priority", &options->priority},
-		      {"--origin", &options->origin}};
+		      {"--origin", &options->origin},
+		      {"--repo", &options->repo}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

@@ -1,4 +1,4 @@
-/* agent queue add|list|show|cancel|retry: jobs for agent work (work.c). */
+/* agent queue add|list|show|cancel|retry: jobs for agent work (work.c). Those of task branches: reconcile.c. */
 #include "agent.h"
 
 #include <errno.h>
@@ -12,7 +12,6 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
-#include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/queue.h"
@@ -68,20 +67,6 @@ static int check_sources(const struct config *config, struct error *err)
 	return 0;
 }
 
-/* Of all that is asked, but not when and by which version. */
-static void digest_request(const struct json *request, char digest[65])
-{
-	struct json *asked AUTO_JSON = js_copy(request);
-	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-
-	js_unset(asked, "id");
-	js_unset(asked, "created");
-	js_unset(asked, "agent");
-	strbuf_init(&text, STRBUF_MAX);
-	js_format(asked, &text);
-	sha256_hex(text.data, text.len, digest);
-}
-
 static int add(struct options *options, struct queue *queue, struct error *err)
 {
 	struct strbuf issue AUTO_STRBUF = STRBUF_NONE, text AUTO_STRBUF = STRBUF_NONE;
@@ -96,7 +81,7 @@ static int add(struct options *options, struct queue *queue, struct error *err)
 	    check_sources(options->config, err) || request_make(options, &issue, &request, err))
 		return err->kind;
 	about = js_get(request, "issue");
-	digest_request(request, digest);
+	request_digest(request, digest);
 	strbuf_init(&text, STRBUF_MAX);
 	js_format(request, &text);
 	job.repository = js_str(request, "repository", "");
@@ -239,12 +224,45 @@ static int show(struct options *options, struct queue *queue, long long id, stru
 
 /* ---- */
 
-/* What says what to run means nothing to the other verbs. */
-static bool asks_for_run(const struct options *options)
+/* What a verb takes. */
+struct verb {
+	const char *name;
+	bool run;    /* what says what to run */
+	bool config; /* operator configuration */
+	bool words;
+};
+
+static const struct verb verbs[] = {
+    {"list"},
+    {"add", true, true, true},
+    {"show", .words = true},
+    {"cancel", .words = true},
+    {"retry", .words = true},
+    {"reconcile", .config = true},
+    {"take", .config = true}, /* for agent work alone */
+};
+
+static int check_options(const struct options *options, const struct verb *verb,
+			 struct error *err)
 {
-	return options->message || options->base || options->branch || options->dry_run ||
-	       options->no_status || options->again || options->priority || options->origin ||
-	       js_len(options->pairs);
+	if (options->repo && strcmp(verb->name, "reconcile") != 0)
+		return error_set(err, ERROR_USAGE, "agent queue %s: --repo is for reconcile",
+				 verb->name);
+	if (options->all && strcmp(verb->name, "list") != 0)
+		return error_set(err, ERROR_USAGE, "agent queue %s: --all is for list",
+				 verb->name);
+	if ((!verb->run &&
+	     (options->message || options->base || options->branch || options->dry_run ||
+	      options->no_status || options->again || options->priority || options->origin)) ||
+	    (!verb->config && js_len(options->pairs)))
+		return error_set(
+		    err, ERROR_USAGE,
+		    "agent queue %s takes no options but --json, to list --all, and to "
+		    "reconcile --repo and -c",
+		    verb->name);
+	if (!verb->words && options->word_count)
+		return error_set(err, ERROR_USAGE, "agent queue %s takes no words", verb->name);
+	return 0;
 }
 
 static int of_job(struct options *options, struct queue *queue, const char *verb,
@@ -271,34 +289,41 @@ static int of_job(struct options *options, struct queue *queue, const char *verb
 	return err->kind;
 }
 
+static int do_verb(struct options *options, const char *verb, const char *state,
+		   struct queue *queue, struct error *err)
+{
+	if (strcmp(verb, "add") == 0)
+		return add(options, queue, err);
+	if (strcmp(verb, "list") == 0)
+		return list(options, queue, err);
+	if (strcmp(verb, "reconcile") == 0)
+		return queue_reconcile(options, state, queue, err);
+	if (strcmp(verb, "take") == 0)
+		return queue_take(options, queue, err);
+	return of_job(options, queue, verb, err);
+}
+
 int cmd_queue(struct options *options, struct error *err)
 {
-	const char *verb = options->word_count ? options->words[0] : "list";
-	char *state AUTO_FREE = NULL;
+	const char *word = options->word_count ? options->words[0] : "list";
+	const struct verb *verb = NULL;
 	struct queue *queue AUTO_QUEUE = NULL;
-	bool adds = strcmp(verb, "add") == 0, lists = strcmp(verb, "list") == 0;
+	char *state AUTO_FREE = NULL;
 
-	if (!adds && !lists && strcmp(verb, "show") != 0 && strcmp(verb, "cancel") != 0 &&
-	    strcmp(verb, "retry") != 0) {
-		error_set(err, ERROR_USAGE, "agent queue %s: no such thing to do", verb);
-		return error_next(err, "add, list, show, cancel or retry");
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (strcmp(verbs[i].name, word) == 0)
+			verb = &verbs[i];
+	if (!verb) {
+		error_set(err, ERROR_USAGE, "agent queue %s: no such thing to do", word);
+		return error_next(err, "add, list, show, cancel, retry or reconcile");
 	}
 	/* The verb is done with; what follows are the words of it. */
 	if (options->word_count)
 		memmove(options->words, options->words + 1,
 			--options->word_count * sizeof(*options->words));
-	if (!adds && asks_for_run(options))
-		return error_set(
-		    err, ERROR_USAGE,
-		    "agent queue %s takes no options but --json and, to list, --all", verb);
-	if (options->all && !lists)
-		return error_set(err, ERROR_USAGE, "agent queue %s: --all is for list", verb);
-	if (lists && options->word_count)
-		return error_set(err, ERROR_USAGE, "agent queue list takes no words");
+	if (check_options(options, verb, err))
+		return err->kind;
 	state = rundir_state_dir(err);
 	queue = state ? queue_open(state, err) : NULL;
-	if (!queue)
-		return err->kind;
-	return adds ? add(options, queue, err)
-		    : (lists ? list(options, queue, err) : of_job(options, queue, verb, err));
+	return queue ? do_verb(options, verb->name, state, queue, err) : err->kind;
 }

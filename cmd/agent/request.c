@@ -125,8 +125,7 @@ static char *result_name(const char *source, const char *title, bool from_file)
 	return mem_printf("%.40s-%.6s", slug, digest);
 }
 
-/* The name in place of the star of publish.ref, which the operator sets. NULL with err. */
-static char *result_ref(const struct config *config, const char *name, struct error *err)
+char *request_result_ref(const struct config *config, const char *name, struct error *err)
 {
 	const char *pattern = config_get(config, "publish.ref"), *star = strchr(pattern, '*');
 	char *ref AUTO_FREE = NULL;
@@ -202,7 +201,7 @@ static struct json *make_request(const struct options *options, const struct rep
 	    js_int(about, "number", 0) ? mem_printf("%lld", js_int(about, "number", 0)) : NULL;
 	name = result_name(number ? number : source, title, from_file);
 	ref = options->branch ? branch_ref(options->branch, err)
-			      : result_ref(options->config, name, err);
+			      : request_result_ref(options->config, name, err);
 	if (!ref)
 		return NULL;
 	sha256_hex(issue->data, issue->len, digest);
@@ -223,6 +222,19 @@ static struct json *make_request(const struct options *options, const struct rep
 	js_set_bool(request, "status", !options->no_status);
 	js_set(request, "pairs", js_copy(options->pairs));
 	return MEM_STEAL(request);
+}
+
+void request_digest(const struct json *request, char digest[65])
+{
+	struct json *asked AUTO_JSON = js_copy(request);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+	js_unset(asked, "id");
+	js_unset(asked, "created");
+	js_unset(asked, "agent");
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(asked, &text);
+	sha256_hex(text.data, text.len, digest);
 }
 
 int request_make(const struct options *options, struct strbuf *issue, struct json **request,

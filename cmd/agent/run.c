@@ -276,6 +276,20 @@ static const char *outcome_text(const struct error *err, bool dry)
 	}
 }
 
+/* Whether nobody will go on with it but a person. */
+static bool is_final(const struct run *run, const struct error *err)
+{
+	switch (err->kind) {
+	case ERROR_INTERRUPTED:
+		return false;
+	case ERROR_FAILED:
+	case ERROR_LATER:
+		return rundir_has(&run->dir, RUN_LAST_FILE);
+	default:
+		return true;
+	}
+}
+
 static void write_report(struct run *run, bool dry, int green_round, const struct error *err)
 {
 	struct json *report AUTO_JSON = js_artefact_new("report", 1);
@@ -303,6 +317,8 @@ static void write_report(struct run *run, bool dry, int green_round, const struc
 	js_format_pretty(report, &text);
 	strbuf_addc(&text, '\n');
 	fd_replace_file(run->dir.fd, "report.json", text.data, text.len, 0600, &ignored);
+	if (is_final(run, err))
+		step_told(run, report);
 	js_unset(report, "kind");
 	js_unset(report, "version");
 	journal_event(&run->journal, "end", MEM_STEAL(report));

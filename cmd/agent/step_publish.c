@@ -95,27 +95,35 @@ int step_open_signing_key(const struct run *run, int *fd, struct error *err)
 	return *fd < 0 ? error_wrap(err, "publish.signingKey") : 0;
 }
 
+int step_owner(const char *path, struct step_owner *owner, struct error *err)
+{
+	struct stat st;
+
+	*owner = (struct step_owner){(uid_t)-1, getenv("USER"), getenv("HOME")};
+	if (stat(path, &st) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "%s", path);
+	if (geteuid() == 0 && st.st_uid != 0) {
+		const struct passwd *found = getpwuid(st.st_uid);
+
+		owner->uid = st.st_uid;
+		owner->user = found ? found->pw_name : NULL;
+		owner->home = found ? found->pw_dir : NULL;
+	}
+	return 0;
+}
+
 /* Its hooks run in a normal environment without any descriptor of ours, as the repository's owner. */
 static int start_receive_pack(struct run *run, struct supervised *receive, int *remote_fd,
 			      struct error *err)
 {
 	const char *path = js_str(run->remote, "path", "");
-	const char *user = getenv("USER"), *home = getenv("HOME");
 	int pair[2], words[2], result;
+	struct step_owner owner;
 	struct receive plan;
 	struct child child;
-	struct stat st;
-	uid_t uid = (uid_t)-1;
 
-	if (stat(path, &st) < 0)
-		return error_errno(err, ERROR_USAGE, errno, "remote %s", path);
-	if (geteuid() == 0 && st.st_uid != 0) {
-		const struct passwd *owner = getpwuid(st.st_uid);
-
-		uid = st.st_uid;
-		user = owner ? owner->pw_name : NULL;
-		home = owner ? owner->pw_dir : NULL;
-	}
+	if (step_owner(path, &owner, err))
+		return error_wrap(err, "remote");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "socketpair");
 	*remote_fd = pair[0];
@@ -123,9 +131,9 @@ static int start_receive_pack(struct run *run, struct supervised *receive, int *
 		close(pair[1]);
 		return error_errno(err, ERROR_FAILED, errno, "pipe");
 	}
-	receive_init(&plan, path, home, user, run->dir.id);
-	result =
-	    spawn_outside(plan.argv, plan.env, pair[1], pair[1], words[1], uid, &child, err);
+	receive_init(&plan, path, owner.home, owner.user, run->dir.id);
+	result = spawn_outside(plan.argv, plan.env, pair[1], pair[1], words[1], owner.uid,
+			       &child, err);
 	receive_release(&plan);
 	close(pair[1]);
 	close(words[1]);
@@ -264,7 +272,7 @@ static struct json *publish_job(struct run *run, int round, const char *scratch,
 		add_remote_objects(run, paths);
 	js_set(job, "remote", js_copy(run->remote));
 	js_set_str(job, "ref", run_ref(run));
-	js_set_str(job, "expect", NULL);
+	js_set_str(job, "expect", js_str(run->request, "expect", NULL));
 	js_set(job, "receipts", receipts);
 	digest = issue_digest(run);
 	js_set_str(job, "issue", digest);

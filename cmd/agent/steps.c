@@ -242,11 +242,12 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	char *digest AUTO_FREE = issue_digest(run);
 	char *marker AUTO_FREE = mem_printf(OURS_TRAILER "%s", digest);
 	const char *source = js_str(issue, "source", ""), *slash = strrchr(source, '/');
+	bool is_ref = js_get(run->request, "task") != NULL;
 	bool is_text = strcmp(source, "-m") == 0 || strcmp(source, "standard input") == 0;
 	/* Of a path only its last part: what this machine's directories are called is nobody's business. */
 	char *about AUTO_FREE =
 	    is_text ? mem_printf("Issue: text, sha256 %.16s", js_str(issue, "sha256", ""))
-		    : mem_printf("Issue: %s", slash ? slash + 1 : source);
+		    : mem_printf("Issue: %s", slash && !is_ref ? slash + 1 : source);
 
 	js_set_str(paths, "objects", objects);
 	js_set(job, "paths", paths);

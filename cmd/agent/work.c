@@ -3,7 +3,7 @@
  * here from the job: so a job that was taken over is resumed by the same words as one that begins. What a job needs to
  * survive is in the queue and in the run's directory; this process may be killed at any instant.
  */
-#include "agent.h"
+#include "work.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent.h"
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
@@ -28,6 +29,7 @@
 #include "pipeline/queue.h"
 #include "pipeline/secret.h"
 #include "pipeline/spawn.h"
+#include "work_help.h"
 
 #define SLOTS 256
 #define LEASE_MS 60000
@@ -55,6 +57,8 @@ struct worker {
 	char *state, *program; /* owned */
 	int signal_fd, wake_fd;
 	struct slot slots[SLOTS];
+	struct help help;
+	const char **pairs; /* owned array: of the command line, for helpers */
 	size_t used, done;
 	int stopping; /* how many signals have come */
 	long long prolong_at, look_at, sign_at;
@@ -62,7 +66,6 @@ struct worker {
 	bool once;
 };
 
-/* A job's processes get these of our variables, and no other (laws L2, L5). */
 static const char *const job_env[] = {"PATH",
 				      "HOME",
 				      "USER",
@@ -82,6 +85,22 @@ static const char *const job_env[] = {"PATH",
 				      "UBSAN_OPTIONS",
 				      "DBUS_SESSION_BUS_ADDRESS",
 				      SECRET_ENV_DIRECTORY};
+
+char **work_env(void)
+{
+	char **env = mem_calloc(ARRAY_LEN(job_env) + 1, sizeof(*env));
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(job_env); i++)
+		if (getenv(job_env[i]))
+			env[count++] = mem_printf("%s=%s", job_env[i], getenv(job_env[i]));
+	return env;
+}
+
+void work_env_free(char **env)
+{
+	text_free_words(env);
+}
 
 static void say(const struct slot *slot, const char *text)
 {
@@ -106,32 +125,32 @@ static int prepare(struct worker *worker, const struct queue_job *job, struct er
 		result = request ? request_store(&dir, request, job->issue, job->issue_len, err)
 				 : err->kind;
 	}
-	if (result == 0)
+	if (result == 0) {
 		unlinkat(dir.fd, RUN_STOP_FILE, 0); /* for whoever had it before */
+		unlinkat(dir.fd, RUN_LAST_FILE, 0);
+	}
+	if (result == 0 && job->attempts >= worker->rules.attempts)
+		result = fd_replace_file(dir.fd, RUN_LAST_FILE, "", 0, 0600, err);
 	rundir_release(&dir);
 	return result;
 }
 
 static int spawn(struct worker *worker, struct slot *slot, struct error *err)
 {
-	char *items[ARRAY_LEN(job_env) + 1] = {NULL};
 	const char *const argv[] = {worker->program, "resume", slot->job.run, NULL};
 	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), result;
+	char **env;
 	int ends[2];
-	size_t count = 0;
 
 	if (null < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "pipe for a job");
 	slot->words_fd = ends[0];
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	for (size_t i = 0; i < ARRAY_LEN(job_env); i++)
-		if (getenv(job_env[i]))
-			items[count++] = mem_printf("%s=%s", job_env[i], getenv(job_env[i]));
-	result = spawn_outside(argv, (const char *const *)items, null, null, ends[1], (uid_t)-1,
+	env = work_env();
+	result = spawn_outside(argv, (const char *const *)env, null, null, ends[1], (uid_t)-1,
 			       &slot->child, err);
 	close(ends[1]);
-	for (size_t i = 0; i < count; i++)
-		free(items[i]);
+	work_env_free(env);
 	return result;
 }
 
@@ -269,6 +288,7 @@ static enum queue_end judge(const struct slot *slot, const siginfo_t *info, char
 	case EXIT_NO:
 		return QUEUE_REFUSED;
 	case EXIT_USAGE:
+	case EXIT_ISOLATION: /* the machine needs a person */
 		return QUEUE_PARKED;
 	case EXIT_SKIPPED:
 		return strncmp(slot->last, "another process", 15) == 0 ? QUEUE_BACK
@@ -398,8 +418,8 @@ static void serve_signals(struct worker *worker)
 	}
 }
 
-/* What is due by the clock. */
-static int tick(struct worker *worker, struct error *err)
+/* What is due by the clock. helpers: what poll(2) said of them, or NULL. */
+static int tick(struct worker *worker, const struct pollfd *helpers, struct error *err)
 {
 	long long now = fd_now_ms();
 
@@ -417,7 +437,8 @@ static int tick(struct worker *worker, struct error *err)
 			return err->kind;
 		worker->look_at = now + TICK_MS;
 	}
-	if (look_at_slots(worker, err))
+	if (look_at_slots(worker, err) ||
+	    help_serve(&worker->help, helpers, worker->stopping, err))
 		return err->kind;
 	return fill(worker, err);
 }
@@ -433,7 +454,7 @@ static int wait_ms(const struct worker *worker)
 
 static int turn(struct worker *worker, struct error *err)
 {
-	struct pollfd fds[2 + 2 * SLOTS] = {
+	struct pollfd fds[2 + 2 * SLOTS + HELP_FDS] = {
 	    {.fd = worker->signal_fd, .events = POLLIN},
 	    {.fd = worker->wake_fd, .events = POLLIN},
 	};
@@ -448,6 +469,7 @@ static int turn(struct worker *worker, struct error *err)
 		fds[3 + 2 * i] =
 		    (struct pollfd){.fd = used ? slot->words_fd : -1, .events = POLLIN};
 	}
+	help_poll(&worker->help, fds + 2 + 2 * SLOTS);
 	if (poll(fds, ARRAY_LEN(fds), wait_ms(worker)) < 0 && errno != EINTR)
 		return error_errno(err, ERROR_FAILED, errno, "poll");
 	if (fds[0].revents)
@@ -463,7 +485,7 @@ static int turn(struct worker *worker, struct error *err)
 		if (fds[2 + 2 * i].revents && reap(worker, slot, err))
 			return err->kind;
 	}
-	return tick(worker, err);
+	return tick(worker, fds + 2 + 2 * SLOTS, err);
 }
 
 /* --once: nothing runs, and nothing comes within a moment (a job whose former process just ends). */
@@ -475,8 +497,22 @@ static bool is_finished(const struct worker *worker)
 		return false;
 	if (worker->stopping)
 		return true;
+	if (!help_is_idle(&worker->help))
+		return false;
 	next = worker->once ? queue_next_ms(worker->queue) : 0;
 	return worker->once && (next < 0 || next > TICK_MS);
+}
+
+/* Helpers know the command line's configuration, as the worker does. */
+static int prepare_help(struct worker *worker, const struct options *options, struct error *err)
+{
+	size_t count = js_len(options->pairs);
+
+	worker->pairs = mem_calloc(count + 1, sizeof(*worker->pairs));
+	for (size_t i = 0; i < count; i++)
+		worker->pairs[i] = js_text(js_at(options->pairs, i));
+	return help_init(&worker->help, worker->program, worker->state, worker->pairs,
+			 options->config, err);
 }
 
 static int prepare_worker(struct worker *worker, const struct config *config, struct error *err)
@@ -519,6 +555,8 @@ static void release_worker(struct worker *worker)
 	for (size_t i = 0; i < SLOTS; i++)
 		if (worker->slots[i].job.id)
 			release(worker, &worker->slots[i]);
+	help_release(&worker->help);
+	free(worker->pairs);
 	fd_close_ptr(&worker->signal_fd);
 	fd_close_ptr(&worker->wake_fd);
 	queue_close(worker->queue);
@@ -531,13 +569,18 @@ int cmd_work(struct options *options, struct error *err)
 	static struct worker worker; /* large */
 	int result;
 
-	worker = (struct worker){.signal_fd = -1, .wake_fd = -1, .once = options->once};
+	worker = (struct worker){.signal_fd = -1,
+				 .wake_fd = -1,
+				 .help = {.lock_fd = -1, .listen_fd = -1},
+				 .once = options->once};
 	if (options->word_count)
 		return error_set(err, ERROR_USAGE, "agent work takes no words");
 	result = prepare_worker(&worker, options->config, err);
+	if (result == 0)
+		result = prepare_help(&worker, options, err);
 	if (result == 0) {
 		notify_send("READY=1\nSTATUS=waiting for jobs");
-		result = tick(&worker, err);
+		result = tick(&worker, NULL, err);
 	}
 	while (result == 0 && !is_finished(&worker))
 		result = turn(&worker, err);

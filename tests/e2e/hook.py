@@ -84,10 +84,11 @@ def installing(t, place):
     once = digest_tree(bare)
     t.equal(place.agent("hook", "install", bare).status, 0, "install once more")
     t.equal(differences(once, digest_tree(bare)), [], "a second install changes nothing")
-    with open(os.path.join(hooks, "pre-receive")) as f:
-        text = f.read()
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../hooks/pre-receive")) as f:
-        t.equal(text.replace(f"'{os.path.realpath(AGENT)}'", "agent"), f.read(), "what is installed is hooks/pre-receive")
+    for name in ("pre-receive", "post-receive"):
+        with open(os.path.join(hooks, name)) as f:
+            text = f.read()
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../hooks", name)) as f:
+            t.equal(text.replace(f"'{os.path.realpath(AGENT)}'", "agent"), f.read(), f"what is installed is hooks/{name}")
     place.agent("hook", "uninstall", bare)
     t.equal(differences(before, digest_tree(bare)), [], "uninstall leaves the repository as it was")
 

@@ -1,0 +1,518 @@
+/* What a task branch asks becomes a job. The order is that of pipeline/queue.h: what is known is read first, then the
+ * branch, and the queue takes nothing where another came between. */
+#include "task.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
+#include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
+#include "pipeline/fds.h"
+#include "pipeline/publish/rules.h"
+#include "pipeline/queue.h"
+
+#define FACTS_MAX (64 << 20)
+#define BATCH 32 /* issues that are read at once: each may have a MiB */
+#define TRIES 20 /* comparisons of a branch that others move meanwhile */
+#define OPTIONS_DIR "agent-options"
+#define OPTION_MAX 65536
+#define OPTION_KEPT_S                                                                          \
+	86400 /* of a push that was refused in the end, or whose branch has moved on */
+
+/* ---- the repository ---- */
+
+int task_site_open(const char *path, struct task_site *site, struct error *err)
+{
+	char *config AUTO_FREE = NULL, *real AUTO_FREE = realpath(path, NULL);
+
+	memset(site, 0, sizeof(*site));
+	if (!real)
+		return error_errno(err, ERROR_USAGE, errno, "%s", path);
+	if (repository_find(real, &site->repo, err))
+		return err->kind;
+	/* Not the one that a directory above belongs to. */
+	if (strcmp(real, site->repo.git_dir) != 0 &&
+	    (!site->repo.work_dir || strcmp(real, site->repo.work_dir) != 0))
+		return error_set(err, ERROR_USAGE, "%s is not a git repository", real);
+	config = mem_printf("%s/config", site->repo.common_dir);
+	return hook_rules_read(config, &site->rules, err);
+}
+
+void task_site_release(struct task_site *site)
+{
+	hook_rules_release(&site->rules);
+	repository_release(&site->repo);
+}
+
+char *task_name(const struct hook_rules *rules, const char *ref)
+{
+	size_t skip = strncmp(ref, "refs/heads/", 11) == 0 ? 11 : 5;
+
+	for (size_t i = 0; i < rules->task.count; i++) {
+		const char *pattern = rules->task.items[i];
+		size_t fixed = strcspn(pattern, "*?[\\");
+
+		while (fixed && pattern[fixed - 1] != '/')
+			fixed--;
+		if (fixed > skip && fnmatch(pattern, ref, 0) == 0) {
+			skip = fixed;
+			break;
+		}
+	}
+	return mem_strdup(ref + skip);
+}
+
+/* ---- push options, kept ---- */
+
+static char *option_name(const char *ref, const char *tip)
+{
+	char *key AUTO_FREE = mem_printf("%s\n%s", ref, tip), digest[65];
+
+	sha256_hex(key, strlen(key), digest);
+	return mem_printf("%.40s", digest);
+}
+
+static int options_dir(const struct repository *repo)
+{
+	char *path AUTO_FREE = mem_printf("%s/" OPTIONS_DIR, repo->common_dir);
+
+	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int task_keep_option(const struct repository *repo, const char *ref, const char *tip,
+		     const char *option, struct error *err)
+{
+	char *path AUTO_FREE = mem_printf("%s/" OPTIONS_DIR, repo->common_dir);
+	char *name AUTO_FREE = option_name(ref, tip);
+	int dir AUTO_FD = -1;
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, ERROR_FAILED, errno, "%s", path);
+	dir = options_dir(repo);
+	if (dir < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", path);
+	return fd_replace_file(dir, name, option, strlen(option), 0600, err);
+}
+
+/* Owned by the caller; NULL when there is none. */
+static char *kept_option(const struct repository *repo, const char *ref, const char *tip)
+{
+	char *name AUTO_FREE = option_name(ref, tip);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	int dir AUTO_FD = options_dir(repo);
+
+	strbuf_init(&text, OPTION_MAX);
+	if (dir < 0 || fd_read_file(dir, name, &text, &ignored))
+		return NULL;
+	return mem_strdup(text.data);
+}
+
+static void drop_option(const struct repository *repo, const char *ref, const char *tip)
+{
+	char *name AUTO_FREE = option_name(ref, tip);
+	int dir AUTO_FD = options_dir(repo);
+
+	if (dir >= 0)
+		unlinkat(dir, name, 0);
+}
+
+static void sweep_options(const struct repository *repo)
+{
+	int fd = options_dir(repo);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' &&
+		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    st.st_mtime + OPTION_KEPT_S < time(NULL))
+			unlinkat(fd, entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	else
+		fd_close_ptr(&fd);
+}
+
+/* ---- what the repository says ---- */
+
+static struct json *ask_repository(struct task_site *site, struct supervisor *sup,
+				   struct json *job, const struct options *options,
+				   struct error *err)
+{
+	struct json *paths = repository_paths(&site->repo), *facts AUTO_JSON = NULL;
+	struct supervised stage = {0};
+	int out AUTO_FD = memfd_create("pushed", MFD_CLOEXEC), result;
+
+	js_unset(paths, "workdir");
+	js_set(job, "paths", paths);
+	js_set_str(job, "rev", site->rules.config_ref);
+	js_set(job, "policy", edit_policy(options->config));
+	if (out < 0) {
+		error_errno(err, ERROR_FAILED, errno, "memfd_create");
+		return NULL;
+	}
+	result = supervise_start(sup, &stage, STAGE_PUSHED, job,
+				 (struct spawn_fd[]){{FD_OUT, out}}, 1, 0, NULL, NULL, err);
+	if (result == 0)
+		result = supervise_wait(sup, &stage, err);
+	supervise_end(sup, &stage);
+	if (result)
+		return NULL;
+	facts = js_read_fd(out, FACTS_MAX, "what was pushed", err);
+	if (!facts || js_check_kind(facts, "pushed", 1, err))
+		return NULL;
+	return MEM_STEAL(facts);
+}
+
+/* ---- a job ---- */
+
+struct take {
+	struct task_site *site;
+	struct queue *queue;
+	struct supervisor *sup;
+	const struct options *options;
+	const char *origin;
+	bool quiet;
+	task_tell_fn *tell;
+	void *arg;
+};
+
+static void __attribute__((format(printf, 3, 4)))
+tell(const struct take *take, const char *ref, const char *format, ...)
+{
+	char *text AUTO_FREE = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	va_end(args);
+	take->tell(take->arg, ref, text);
+}
+
+/* The ref that the result goes to. NULL with err. */
+static char *result_ref_of(const struct take *take, const struct hook_rule *rule,
+			   const char *ref, struct error *err)
+{
+	char *name AUTO_FREE = NULL, *whole AUTO_FREE = NULL;
+	struct error ignored = {0};
+	char slug[64], digest[65];
+
+	if (rule->on_task)
+		return rules_check_ref(ref, err) == 0 ? mem_strdup(ref) : NULL;
+	name = task_name(&take->site->rules, ref);
+	whole = mem_printf("refs/agent/%s", name);
+	if (rules_check_ref(whole, &ignored) == 0)
+		return request_result_ref(take->options->config, name, err);
+	/* What git allows and we do not is told apart by a digest. */
+	text_slug(slug, name);
+	sha256_hex(name, strlen(name), digest);
+	free(name);
+	name = mem_printf("%.40s-%.6s", slug, digest);
+	return request_result_ref(take->options->config, name, err);
+}
+
+/* New; NULL with err. */
+static struct json *task_request(const struct take *take, const struct task_ask *ask,
+				 const struct hook_rule *rule, const struct json *facts,
+				 struct error *err)
+{
+	struct json *request AUTO_JSON = js_artefact_new("request", 1);
+	struct json *about = js_object_new(), *task = js_object_new(), *pairs = js_array_new();
+	const char *text = js_str(facts, "text", ""), *git_dir = take->site->repo.git_dir;
+	char *remote AUTO_FREE = mem_printf("publish.remote=%s", git_dir);
+	char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", ask->ref), digest[65];
+	char *to AUTO_FREE = result_ref_of(take, rule, ask->ref, err);
+
+	sha256_hex(text, strlen(text), digest);
+	js_set_str(about, "source",
+		   strncmp(ask->ref, "refs/heads/", 11) == 0 ? ask->ref + 11 : ask->ref);
+	js_set_str(about, "title", js_str(facts, "title", ""));
+	js_set_str(about, "sha256", digest);
+	js_set_str(about, "identity", identity);
+	js_set(request, "issue", about);
+	js_set_str(task, "ref", ask->ref);
+	js_set_str(task, "tip", ask->tip);
+	js_set_str(task, "text", js_str(facts, "source", ""));
+	js_set_str(task, "pusher", ask->pusher);
+	js_set(request, "task", task);
+	js_push_str(pairs, remote);
+	js_set(request, "pairs", pairs);
+	js_set_str(request, "id", "");
+	js_set_str(request, "agent", AGENT_VERSION);
+	js_set_int(request, "created", (long long)time(NULL));
+	js_set_str(request, "repository", git_dir);
+	js_set_str(request, "rev", js_str(facts, "commit", ""));
+	js_set_str(request, "config_rev", rule->config_ref);
+	js_set_bool(request, "separate_uid", true);
+	js_set_bool(request, "dry_run", false);
+	js_set_bool(request, "status", false);
+	if (!to)
+		return NULL;
+	js_set_str(request, "ref", to);
+	if (rule->on_task)
+		js_set_str(request, "expect", ask->tip);
+	return MEM_STEAL(request);
+}
+
+/* request: NULL where nothing is asked, with the reason. 0, or an error kind of queue_add. */
+static int add(const struct take *take, const struct task_ask *ask, const struct json *request,
+	       const char *text, const char *why, long long after, long long *id,
+	       struct error *err)
+{
+	struct strbuf whole AUTO_STRBUF = STRBUF_NONE;
+	char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", ask->ref);
+	char digest[65] = "";
+	struct queue_new job = {.repository = take->site->repo.git_dir,
+				.identity = identity,
+				.title = js_str(js_get(request, "issue"), "title", ask->ref),
+				.digest = digest,
+				.origin = take->origin,
+				.request = "{}",
+				.issue = text,
+				.issue_len = strlen(text),
+				.tip = ask->tip,
+				.after = after,
+				.skip = why};
+
+	strbuf_init(&whole, STRBUF_MAX);
+	if (request) {
+		request_digest(request, digest);
+		js_format(request, &whole);
+		job.request = whole.data;
+	}
+	return queue_add(take->queue, &job, id, err);
+}
+
+static int take_new(const struct take *take, const struct task_ask *ask,
+		    const struct json *facts, long long after, struct error *err)
+{
+	struct hook_rule rule = hook_rules_for(&take->site->rules, ask->ref);
+	const char *why = ask->skip, *to;
+	struct json *request AUTO_JSON = NULL;
+	struct error none = {0};
+	long long id = 0;
+	int result;
+
+	if (!why && js_str(facts, "problem", NULL))
+		why = js_str(facts, "problem", "");
+	if (!why && strcmp(js_str(facts, "source", ""), "agent") == 0)
+		why = "its last commit is an agent's own (trailer Agent-Run)";
+	if (!why && !(request = task_request(take, ask, &rule, facts, &none)))
+		why = none.message;
+	result =
+	    add(take, ask, request, why ? "" : js_str(facts, "text", ""), why, after, &id, err);
+	if (result == ERROR_SKIPPED) {
+		if (!take->quiet)
+			tell(take, ask->ref, "%s: agent queue show %lld", err->message, id);
+		memset(err, 0, sizeof(*err));
+		return 0;
+	}
+	if (result)
+		return result;
+	if (why) {
+		tell(take, ask->ref, "no job: %s", why);
+		return 0;
+	}
+	to = js_str(request, "ref", "");
+	tell(take, ask->ref, "job %lld queued: %s", id,
+	     js_str(js_get(request, "issue"), "title", ""));
+	tell(take, ask->ref,
+	     "its result comes to %s, a note to refs/notes/agent; on the server "
+	     "agent queue show %lld follows it",
+	     strncmp(to, "refs/heads/", 11) == 0 ? to + 11 : to, id);
+	return 0;
+}
+
+static int take_gone(const struct take *take, const struct task_ask *ask, long long after,
+		     struct error *err)
+{
+	char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", ask->ref);
+	long long id = 0;
+
+	if (!after)
+		return 0; /* nothing is known of it */
+	if (queue_forget(take->queue, take->site->repo.git_dir, identity, after, &id, err))
+		return err->kind;
+	if (id)
+		tell(take, ask->ref, "deleted: its job %lld is cancelled", id);
+	return 0;
+}
+
+/* One comparison. *again: somebody else was faster. 0 or an error kind. */
+static int take_one(const struct take *take, const struct task_ask *ask,
+		    const struct json *facts, const struct json *tips, bool *again,
+		    struct error *err)
+{
+	char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", ask->ref);
+	long long after = js_int(js_get(tips, identity), "id", 0);
+	const char *now = js_str(facts, "tip", "");
+	int result;
+
+	*again = false;
+	if (strcmp(now, ask->tip) != 0) {
+		if (!take->quiet)
+			tell(take, ask->ref, "it has been moved again meanwhile: no job for %s",
+			     ask->tip[0] ? ask->tip : "its deletion");
+		return 0;
+	}
+	result =
+	    now[0] ? take_new(take, ask, facts, after, err) : take_gone(take, ask, after, err);
+	if (result == ERROR_LATER) {
+		memset(err, 0, sizeof(*err));
+		*again = true;
+		return 0;
+	}
+	return result;
+}
+
+static struct json *facts_of(const struct take *take, const struct task_ask *const *asks,
+			     size_t count, struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *updates = js_array_new(),
+			 *facts AUTO_JSON = NULL;
+
+	js_set(job, "updates", updates);
+	for (size_t i = 0; i < count; i++) {
+		struct json *one = js_object_new();
+		char *kept AUTO_FREE =
+		    asks[i]->option || !asks[i]->tip[0]
+			? NULL
+			: kept_option(&take->site->repo, asks[i]->ref, asks[i]->tip);
+
+		js_set_str(one, "ref", asks[i]->ref);
+		js_set_bool(one, "issue", true);
+		js_set_bool(one, "text", true);
+		if (asks[i]->option || kept)
+			js_set_str(one, "option", kept ? kept : asks[i]->option);
+		js_push(updates, one);
+	}
+	facts = ask_repository(take->site, take->sup, job, take->options, err);
+	if (facts && js_len(js_get(facts, "updates")) != count) {
+		error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
+		return NULL;
+	}
+	return MEM_STEAL(facts);
+}
+
+static int take_batch(const struct take *take, const struct task_ask *asks, size_t count,
+		      struct error *err)
+{
+	const struct task_ask *left[BATCH];
+	size_t many = count;
+
+	for (size_t i = 0; i < count; i++)
+		left[i] = &asks[i];
+	for (int tries = 0; many && tries < TRIES; tries++) {
+		char *only AUTO_FREE =
+		    many == 1 ? mem_printf(TASK_IDENTITY "%s", left[0]->ref) : NULL;
+		struct json *tips AUTO_JSON =
+		    queue_tips(take->queue, take->site->repo.git_dir, only, err);
+		struct json *facts AUTO_JSON = tips ? facts_of(take, left, many, err) : NULL;
+		size_t rest = 0;
+
+		if (!facts)
+			return err->kind;
+		for (size_t i = 0; i < many; i++) {
+			const struct task_ask *ask = left[i];
+			bool again;
+
+			if (take_one(take, ask, js_at(js_get(facts, "updates"), i), tips,
+				     &again, err))
+				return err->kind;
+			if (again)
+				left[rest++] = ask;
+			else
+				drop_option(&take->site->repo, ask->ref, ask->tip);
+		}
+		many = rest;
+	}
+	return many ? error_set(err, ERROR_LATER, "%s is moved faster than it can be read",
+				left[0]->ref)
+		    : 0;
+}
+
+int task_take(struct task_site *site, struct queue *queue, struct supervisor *sup,
+	      const struct options *options, const struct task_ask *asks, size_t count,
+	      const char *origin, bool quiet, task_tell_fn *tell_one, void *arg,
+	      struct error *err)
+{
+	const struct take take = {.site = site,
+				  .queue = queue,
+				  .sup = sup,
+				  .options = options,
+				  .origin = origin,
+				  .quiet = quiet,
+				  .tell = tell_one,
+				  .arg = arg};
+
+	for (size_t done = 0; done < count; done += BATCH) {
+		size_t some = count - done < BATCH ? count - done : BATCH;
+
+		if (take_batch(&take, asks + done, some, err))
+			return err->kind;
+	}
+	return 0;
+}
+
+/* ---- all branches ---- */
+
+static void add_ask(struct task_ask **asks, size_t *count, const char *ref, const char *tip)
+{
+	*asks = mem_realloc(*asks, *count + 1, sizeof(**asks));
+	(*asks)[(*count)++] = (struct task_ask){.ref = ref, .tip = tip};
+}
+
+int task_news(struct task_site *site, struct queue *queue, struct supervisor *sup,
+	      const struct options *options, struct task_ask **asks, size_t *count,
+	      struct json **facts, struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *value;
+	struct json *tips AUTO_JSON = queue_tips(queue, site->repo.git_dir, NULL, err);
+	struct json *refs;
+	const char *name;
+	void *iter = NULL;
+
+	*asks = NULL;
+	*count = 0;
+	js_set_bool(job, "list", true);
+	js_set(job, "updates", js_array_new());
+	*facts = tips ? ask_repository(site, sup, job, options, err) : NULL;
+	if (!*facts)
+		return err->kind;
+	refs = js_get(*facts, "refs");
+	sweep_options(&site->repo);
+	while ((name = js_next(refs, &iter, &value))) {
+		char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", name);
+
+		if (hook_rules_for(&site->rules, name).task &&
+		    strcmp(js_str(js_get(tips, identity), "tip", ""), js_text(value)) != 0)
+			add_ask(asks, count, name, js_text(value));
+	}
+	/* What the record knows and is not there any more. The names live on in facts. */
+	js_set(*facts, "tips", js_copy(tips));
+	iter = NULL;
+	while ((name = js_next(js_get(*facts, "tips"), &iter, &value)))
+		if (strncmp(name, TASK_IDENTITY, strlen(TASK_IDENTITY)) == 0 &&
+		    js_str(value, "tip", "")[0] && !js_get(refs, name + strlen(TASK_IDENTITY)))
+			add_ask(asks, count, name + strlen(TASK_IDENTITY), "");
+	return 0;
+}

@@ -1,0 +1,47 @@
+/*
+ * What a worker does beside its jobs (work.c), each in a process of its own so that nothing keeps the worker waiting:
+ * agent queue reconcile, at the start and now and then; and for each connection at queue.socket an agent queue take.
+ */
+#ifndef CMD_AGENT_WORK_HELP_H
+#define CMD_AGENT_WORK_HELP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pipeline/spawn.h"
+
+struct config;
+struct error;
+struct pollfd;
+
+#define HELPERS 9 /* the first reconciles, the others take */
+#define HELP_FDS (HELPERS + 1)
+
+struct helper {
+	struct child child; /* pid 0: free */
+	long long kill_at;
+};
+
+struct help {
+	const char *program;	  /* borrowed: agent */
+	const char *const *pairs; /* borrowed, NULL-terminated: -c KEY=VALUE of the worker */
+	const char *path;	  /* borrowed: queue.socket, or NULL */
+	int lock_fd, listen_fd;	  /* owned: whoever has the lock listens; -1 */
+	char *lock_path;	  /* owned */
+	long long every_ms, reconcile_at;
+	bool reconciled; /* once, or tried */
+	struct helper helpers[HELPERS];
+};
+
+int help_init(struct help *help, const char *program, const char *state,
+	      const char *const *pairs, const struct config *config, struct error *err);
+void help_release(struct help *help); /* ends those that still run */
+
+/* Fills HELP_FDS of them. */
+void help_poll(const struct help *help, struct pollfd *fds);
+/* Serves what came, and what is due by the clock. stopping: nothing new is begun. 0 or an error kind. */
+int help_serve(struct help *help, const struct pollfd *fds, bool stopping, struct error *err);
+/* Whether the first comparison is done, and nothing is at work. */
+bool help_is_idle(const struct help *help);
+
+#endif
