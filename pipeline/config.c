@@ -523,13 +523,6 @@ const char *config_get(const struct config *config, const char *name)
 	return entry ? entry->value : key->fallback;
 }
 
-enum config_scope config_scope_of(const struct config *config, const char *name)
-{
-	const struct entry *entry = in_force(config, must_find(name), true);
-
-	return entry ? entry->scope : CONFIG_DEFAULT;
-}
-
 static long long number_of(const struct config_key *key, const char *text)
 {
 	long long value = 0;

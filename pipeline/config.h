@@ -82,7 +82,6 @@ int config_add_operator(struct config *config, struct error *err);
 /* The value in force; NULL when none. Borrowed. The name must be in the table (abort
  * otherwise). */
 const char *config_get(const struct config *config, const char *name);
-enum config_scope config_scope_of(const struct config *config, const char *name);
 /* CONFIG_SIZE or CONFIG_SECONDS (in seconds). */
 long long config_number(const struct config *config, const char *name);
 /* CONFIG_LIST: item index, NULL past the end; where: "file:line" of it when not NULL. The

@@ -78,14 +78,34 @@ void journal_event(struct journal *journal, const char *event, struct json *take
 		fd_write_all(STDOUT_FILENO, text.data, text.len);
 }
 
+#define TEXT_COLUMNS 58	 /* of a stage's text, so that the seconds stand below each other */
+#define OTHER_COLUMNS 22 /* around it, and one that stays free */
+
+/* Bytes of text that fit into so many columns; never half a character. */
+static size_t cut(const char *text, size_t columns)
+{
+	size_t len = strlen(text);
+
+	if (len <= columns)
+		return len;
+	while (columns > 0 && ((unsigned char)text[columns] & 0xC0) == 0x80)
+		columns--;
+	return columns;
+}
+
+/* An unfinished line has to fit: what wraps cannot be drawn over. */
 static void draw(struct journal *journal, const char *text, bool finished)
 {
 	double seconds = (double)(fd_now_ms() - journal->stage_ms) / 1000.0;
+	size_t width = fd_columns(STDERR_FILENO);
+	size_t room = width ? width - OTHER_COLUMNS : TEXT_COLUMNS;
+	size_t len = finished ? strlen(text) : cut(text, room);
 
 	if (journal->json || journal->quiet || (!finished && !journal->terminal))
 		return;
-	fprintf(stderr, "%s  %-8s %-58s %7.2f s%s", journal->drawn ? "\r\x1b[K" : "",
-		journal->stage, text, seconds, finished ? "\n" : "");
+	fprintf(stderr, "%s  %-8s %-*.*s %7.2f s%s", journal->drawn ? "\r\x1b[K" : "",
+		journal->stage, (int)(room < TEXT_COLUMNS ? room : TEXT_COLUMNS), (int)len,
+		text, seconds, finished ? "\n" : "");
 	journal->drawn = !finished;
 	fflush(stderr);
 }
@@ -138,6 +158,26 @@ void journal_done(struct journal *journal, const char *format, ...)
 	journal->stage[0] = '\0';
 }
 
+#define NOTE_COLUMN 9 /* where the text of "report   …" begins */
+
+/* Lines that are longer than the terminal's are folded between words. */
+static void print_folded(char *text)
+{
+	size_t width = fd_columns(STDERR_FILENO);
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n"))) {
+		struct strbuf folded AUTO_STRBUF = STRBUF_NONE;
+
+		strbuf_init(&folded, STRBUF_MAX);
+		if (width && strlen(line) >= width)
+			strbuf_add_wrapped(&folded, line, 0, NOTE_COLUMN, width);
+		else
+			strbuf_adds(&folded, line);
+		fprintf(stderr, "%s\n", folded.data);
+	}
+}
+
 void journal_note(struct journal *journal, const char *format, ...)
 {
 	struct json *fields = js_object_new();
@@ -155,6 +195,8 @@ void journal_note(struct journal *journal, const char *format, ...)
 		return;
 	strbuf_init(&shown, 65536);
 	text_escape_lines(&shown, raw, strlen(raw));
-	fprintf(stderr, "%s%s\n", journal->drawn ? "\r\x1b[K" : "", shown.data);
+	if (journal->drawn)
+		fputs("\r\x1b[K", stderr);
+	print_folded(shown.data);
 	journal->drawn = false;
 }

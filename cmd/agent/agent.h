@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "pipeline/base/error.h"
 #include "pipeline/config.h"
@@ -86,8 +87,12 @@ int cmd_hook(struct options *options, struct error *err);
 int cmd_queue(struct options *options, struct error *err);
 int cmd_work(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
+int cmd_completion(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
+void help_print_overview(FILE *out); /* help.c */
+struct strbuf;
+void help_topics(struct strbuf *out); /* their names, each with a space behind it */
 const struct command *command_find(const char *name); /* main.c */
 const struct command *command_at(size_t index);	      /* NULL past the end */
 
@@ -280,8 +285,8 @@ void doctor_row(struct json *rows, const char *group, const char *name, const ch
 		const char *detail, const char *next);
 /* Rows by trying. true: what the group must have is there. */
 bool doctor_machine(struct json *rows, const char *dir);
-/* Whether there are those that nothing is published without. */
-bool doctor_tools(struct json *rows);
+/* Whether there are those that nothing is published without, as it is configured. */
+bool doctor_tools(struct json *rows, const struct config *config);
 /* The operator's configuration with one KEY=VALUE more. Owned by the caller. */
 struct config *doctor_config(const struct options *options, const char *pair);
 /* Whether a jail of that backend ("native", "gvisor") starts. chosen: it is the one that runs would use. */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -172,21 +171,10 @@ static void add_escaped(struct strbuf *out, const char *name, const char *betwee
 	strbuf_add_wrapped(out, shown, ROW_COLUMN, ROW_COLUMN, width);
 }
 
-/* Of the terminal; 0 where there is none: lines are kept whole for grep(1). */
-static size_t terminal_width(void)
-{
-	struct winsize size = {0};
-
-	if (isatty(STDOUT_FILENO) != 1)
-		return 0;
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col
-										 : 80;
-}
-
 static void print_rows(const struct json *rows, struct strbuf *out)
 {
 	const char *group = "";
-	size_t width = terminal_width();
+	size_t width = fd_columns(STDOUT_FILENO);
 
 	for (size_t i = 0; i < js_len(rows); i++) {
 		const struct json *row = js_at(rows, i);
@@ -295,7 +283,7 @@ int cmd_doctor(struct options *options, struct error *err)
 	fit = examine(rows, options, state ? state : "/nonexistent", &safe, err);
 	if (err->kind)
 		return err->kind;
-	equipped = doctor_tools(rows);
+	equipped = doctor_tools(rows, options->config);
 	writable = check_state(rows, state, &state_error);
 	configured = check_configuration(rows, options);
 	say_warnings(rows, options);

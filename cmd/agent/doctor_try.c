@@ -16,6 +16,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
+#include "pipeline/publish/remote.h"
 #include "pipeline/spawn.h"
 #include "sandbox/jail_spec.h"
 
@@ -145,15 +146,22 @@ static bool tool_row(struct json *rows, const char *name, const char *const *arg
 	return status == 0;
 }
 
-/* Tools that are needed by some only: their absence is no defect. */
-static void optional_row(struct json *rows, const char *name, const char *what)
+/* Its path, owned by the caller; NULL when it is nowhere in PATH. */
+static char *find_tool(const char *name)
 {
 	struct error ignored = {0};
 	union {
 		char **ours;
 		const char *const *given;
 	} env = {.ours = environ};
-	char *path AUTO_FREE = spawn_find(name, env.given, &ignored);
+
+	return spawn_find(name, env.given, &ignored);
+}
+
+/* Tools that are needed by some only: their absence is no defect. */
+static void optional_row(struct json *rows, const char *name, const char *what)
+{
+	char *path AUTO_FREE = find_tool(name);
 	char text[512];
 
 	snprintf(text, sizeof(text), "%.200s%s%s", path ? path : "not found in PATH",
@@ -186,13 +194,39 @@ static void libgit2_row(struct json *rows)
 			   " or later: hostile objects reach what was mended there");
 }
 
-bool doctor_tools(struct json *rows)
+/* Whether the operator's configuration says that results go to a server by SSH. */
+static bool publishes_by_ssh(const struct config *config)
+{
+	struct error ignored = {0};
+	struct remote remote = {0};
+	bool ssh =
+	    remote_parse(config_get(config, "publish.remote"), "/", &remote, &ignored) == 0 &&
+	    remote.kind == REMOTE_SSH;
+
+	remote_release(&remote);
+	return ssh;
+}
+
+bool doctor_tools(struct json *rows, const struct config *config)
 {
 	bool publishes = tool_row(rows, "git", (const char *const[]){"git", "--version", NULL},
 				  "install git: publishing needs it");
 
-	tool_row(rows, "ssh", (const char *const[]){"ssh", "-V", NULL},
-		 "install the OpenSSH client, or publish over HTTPS");
+	if (publishes_by_ssh(config))
+		publishes &= tool_row(rows, "ssh", (const char *const[]){"ssh", "-V", NULL},
+				      "install the OpenSSH client, which publish.remote needs, "
+				      "or publish over HTTPS");
+	else
+		optional_row(rows, "ssh", "which publishing over SSH needs");
+	if (config_get(config, "publish.signingKey")) {
+		char *path AUTO_FREE = find_tool("ssh-keygen");
+
+		doctor_row(rows, "tools", "ssh-keygen", path ? "yes" : "no",
+			   path ? path : "not found in PATH",
+			   path ? ""
+				: "install the OpenSSH client: publish.signingKey needs it");
+		publishes &= path != NULL;
+	}
 	libgit2_row(rows);
 	optional_row(rows, "npm", "which the npm recipe warms dependencies with");
 	optional_row(rows, "node", "which tests of npm projects run on");

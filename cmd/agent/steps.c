@@ -171,8 +171,8 @@ int step_preflight(struct run *run, struct error *err)
 	if (result == 0 && strcmp(facts.limits, "degraded") == 0)
 		journal_note(
 		    &run->journal,
-		    "note: no cgroup can be had here: memory and process caps count for "
-		    "each process, not for the whole jail (jail.limits = degraded-ok)");
+		    "note: no cgroup here: caps hold for each process, not for the whole jail "
+		    "(jail.limits = degraded-ok)");
 	return result;
 }
 

@@ -131,8 +131,9 @@ static int judge(const struct json *result, struct error *err)
 	if (fails + unknown == 0)
 		return 0;
 	error_set(err, ERROR_NO,
-		  "commit %.12s: %zu of %zu checks do not hold, %zu cannot be known",
-		  js_str(result, "commit", ""), fails, js_len(checks), unknown);
+		  "commit %.12s: of %zu checks %zu hold, %zu do not, %zu cannot be known",
+		  js_str(result, "commit", ""), js_len(checks),
+		  js_len(checks) - fails - unknown, fails, unknown);
 	if (!fails)
 		error_next(err,
 			   "name who may sign: --allowed-signers FILE (ssh-keygen(1), ALLOWED "

@@ -53,6 +53,9 @@ int fd_mkdir_all(const char *path);
  * or -1 with errno of the first failure (it goes on with the rest). A missing name is 0. */
 int fd_remove_tree(int dirfd, const char *name);
 
+/* Columns of the terminal that fd is; 0 where it is none: lines are kept whole for grep(1). */
+size_t fd_columns(int fd);
+
 /* Milliseconds of CLOCK_MONOTONIC. */
 long long fd_now_ms(void);
 

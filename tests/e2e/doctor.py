@@ -140,11 +140,16 @@ def obstacles_of_root(t, place):
 def surroundings(t, place, limits):
     report = doctor(place, "--json", *limits, env={"PATH": "/nonexistent"})
     missing(t, report, "git", "not found in PATH", "install git", status=4)
-    missing(t, report, "ssh", "not found in PATH", "OpenSSH", status=4)
+    t.ok(report.row("ssh")["state"] == "not tried" and "which publishing over SSH needs" in report.row("ssh")["detail"],
+         "ssh is for those who publish over it", report.text)
+    by_ssh = ["-c", "publish.remote=ssh://git@host.example/project.git"]
+    missing(t, doctor(place, "--json", *limits, *by_ssh, env={"PATH": "/nonexistent"}), "ssh", "not found in PATH", "OpenSSH", status=4)
+    missing(t, doctor(place, "--json", *limits, "-c", "publish.signingKey=file:/nonexistent", env={"PATH": "/nonexistent"}),
+            "ssh-keygen", "not found in PATH", "publish.signingKey", status=4)
     tools = place.path("tools")
     place.write("tools/git", "#!/bin/sh\nprintf '\\033]0;x\\007git\\342\\200\\256 version\\n'\n", 0o755)
     place.write("tools/ssh", "#!/bin/sh\nsleep 30\n", 0o755)
-    report = doctor(place, *limits, env={"PATH": tools + ":/usr/bin:/bin"})
+    report = doctor(place, *limits, *by_ssh, env={"PATH": tools + ":/usr/bin:/bin"})
     t.ok("\x1b" not in report.out and "\u202e" not in report.out and "\\x1b]0;x\\x07git" in report.out, "what a tool prints stays text", report.text)
     t.ok("NO      ssh" in report.out, "a tool that hangs is not waited for", report.text)
     place.write("home/.config/agent/config", "[jail]\n\tmemry = 1g\n")

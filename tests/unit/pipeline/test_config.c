@@ -110,7 +110,6 @@ static void get_command_line_wins_over_files(void **state)
 	assert_int_equal(add(config, CONFIG_REPOSITORY, "[test]\ncommand = r", &err), 0);
 	assert_string_equal(config_get(config, "test.command"), "c");
 	assert_string_equal(config_origin(config, "test.command"), "-c");
-	assert_int_equal(config_scope_of(config, "test.command"), CONFIG_COMMAND);
 }
 
 static void add_unknown_key_is_an_error(void **state)
