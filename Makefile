@@ -197,6 +197,9 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/share/agent/hooks
 	install -m 755 hooks/pre-receive hooks/post-receive $(DESTDIR)$(PREFIX)/share/agent/hooks/
 	install -m 644 cmd/agent/agent.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(B)/agent completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/agent
+	chmod 644 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/agent
 	sed 's|@PREFIX@|$(PREFIX)|' hooks/agent-worker.service > $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service
 	chmod 644 $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service
 

@@ -7,6 +7,7 @@
 
 #include "gitops/policy_defaults.h"
 #include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/hookrules.h"
 #include "pipeline/stages.h"
@@ -24,12 +25,13 @@ static const char exit_statuses[] =
     "\n`agent jail` ends with the command's own status; 125, 126, 127, 128+n as env(1) and "
     "sh(1).\n";
 
-static void print_overview(void)
+void help_print_overview(FILE *out)
 {
-	printf("usage: agent COMMAND [options] …\n       agent --version\n\ncommands:\n");
+	fprintf(out, "usage: agent COMMAND [options] …\n       agent --version\n\ncommands:\n");
 	for (size_t i = 0; command_at(i); i++)
-		printf("  %-9s %s\n", command_at(i)->name, command_at(i)->help);
-	printf(
+		fprintf(out, "  %-10s %s\n", command_at(i)->name, command_at(i)->help);
+	fprintf(
+	    out,
 	    "\nagent COMMAND --help lists the options of a command; agent(1) is the manual.\n");
 }
 
@@ -44,32 +46,49 @@ static void print_protected(struct strbuf *out)
 		strbuf_addf(out, "\tprotect = %s\n", rules[i]);
 }
 
+static void print_exit(struct strbuf *out)
+{
+	strbuf_adds(out, exit_statuses);
+}
+
+static const struct {
+	const char *name;
+	void (*print)(struct strbuf *out);
+} topics[] = {{"config", config_print_table},
+	      {"stages", stage_print_table},
+	      {"hooks", hook_rules_print_table},
+	      {"protect", print_protected},
+	      {"exit", print_exit}};
+
+void help_topics(struct strbuf *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(topics); i++)
+		strbuf_addf(out, "%s ", topics[i].name);
+	for (size_t i = 0; command_at(i); i++)
+		strbuf_addf(out, "%s ", command_at(i)->name);
+}
+
 int cmd_help(struct options *options, struct error *err)
 {
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
 	const char *topic = options->word_count ? options->words[0] : NULL;
-	const struct command *command = topic ? command_find(topic) : NULL;
 
 	strbuf_init(&out, STRBUF_MAX);
-	if (!topic)
-		print_overview();
-	else if (command)
-		options_print_help(command);
-	else if (strcmp(topic, "config") == 0)
-		config_print_table(&out);
-	else if (strcmp(topic, "stages") == 0)
-		stage_print_table(&out);
-	else if (strcmp(topic, "exit") == 0)
-		strbuf_adds(&out, exit_statuses);
-	else if (strcmp(topic, "hooks") == 0)
-		hook_rules_print_table(&out);
-	else if (strcmp(topic, "protect") == 0)
-		print_protected(&out);
-	else {
-		error_set(err, ERROR_USAGE, "no help on %s", topic);
-		return error_next(
-		    err, "topics: config, stages, hooks, protect, exit, and each command");
+	if (!topic) {
+		help_print_overview(stdout);
+		return 0;
 	}
-	fputs(out.data, stdout);
-	return 0;
+	if (command_find(topic)) {
+		options_print_help(command_find(topic));
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(topics); i++)
+		if (strcmp(topics[i].name, topic) == 0) {
+			topics[i].print(&out);
+			fputs(out.data, stdout);
+			return 0;
+		}
+	help_topics(&out);
+	error_set(err, ERROR_USAGE, "no help on %s", topic);
+	return error_next(err, "topics: %s", out.data);
 }

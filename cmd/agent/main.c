@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|gc|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|gc|completion|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -75,6 +75,7 @@ static const struct option_spec work_options[] = {
     {"--once", NULL, NULL, "end when no job is left that may run"},
     {"--jobs", "N", "queue.jobs", "most jobs at once"},
     {"-c", "KEY=VALUE", NULL, "operator configuration of the queue"},
+    {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
 static const struct option_spec publish_options[] = {
@@ -98,7 +99,9 @@ static const struct option_spec resume_options[] = {
     {NULL}};
 
 static const struct option_spec show_options[] = {
-    {"--json", NULL, NULL, "print the run's events as JSON Lines"}, {NULL}};
+    {"--json", NULL, NULL, "print the run's events as JSON Lines"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
 
 static const struct option_spec jail_options[] = {
     {"--run", "RUN", NULL, "open the jail of this run"},
@@ -135,6 +138,7 @@ static const struct option_spec doctor_options[] = {
      "degraded-ok: go on where no memory and process caps can be had"},
     {"--json", NULL, NULL, "print it as JSON"},
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
 static const struct option_spec verify_options[] = {
@@ -159,16 +163,20 @@ static const struct option_spec edit_options[] = {
 static const struct option_spec replay_options[] = {
     {"--json", NULL, NULL, "print events as JSON Lines on standard output too"},
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
 static const struct option_spec hook_options[] = {
-    {"-c", "KEY=VALUE", NULL, "operator configuration, for tests of the gate"}, {NULL}};
+    {"-c", "KEY=VALUE", NULL, "operator configuration, for tests of the gate"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
 
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
     {"--verify", NULL, NULL, "read the base layers, remove those that are damaged"},
     {"--dry-run", NULL, NULL, "only say what would be removed"},
     {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
 static const struct command commands[] = {
@@ -199,6 +207,8 @@ static const struct command commands[] = {
      queue_options, cmd_queue, false},
     {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
+    {"completion", "bash", "print the completion of a shell, to be sourced by it", no_options,
+     cmd_completion, false},
     {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command",
      no_options, cmd_help, false},
 };
@@ -230,7 +240,11 @@ static int dispatch(int argc, char **argv, struct error *err)
 	const struct command *command;
 	int result;
 
-	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+	if (argc < 2) {
+		help_print_overview(stderr);
+		return ERROR_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return cmd_help(&options, err);
 	if (strcmp(argv[1], "--version") == 0) {
 		printf("agent %s\n", AGENT_VERSION);

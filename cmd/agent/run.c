@@ -388,6 +388,18 @@ static int lock_issue(const struct run *run, bool dry, int *fd, struct error *er
 	return dry ? 0 : rundir_lock_key(&run->dir, key, fd, err);
 }
 
+/* What was refused before anything was done for it leaves nothing behind: its message says all. */
+static void forget_nothing_done(struct run *run, int result)
+{
+	struct error ignored = {0};
+
+	if ((result == ERROR_USAGE || result == ERROR_SKIPPED) && run->dir.fd >= 0 &&
+	    !rundir_has(&run->dir, "round-1")) {
+		supervise_release(&run->sup);
+		rundir_remove(&run->dir, &ignored);
+	}
+}
+
 int cmd_run(struct options *options, struct error *err)
 {
 	int lock AUTO_FD = -1;
@@ -405,6 +417,7 @@ int cmd_run(struct options *options, struct error *err)
 		result = lock_issue(&run, options->dry_run, &lock, err);
 	if (result == 0)
 		result = run_go(&run, options->dry_run, err);
+	forget_nothing_done(&run, result);
 	run_release(&run);
 	return result;
 }

@@ -21,6 +21,7 @@ with Tap() as t, Place() as place:
     result = place.agent("run", "-m", "Translate two", "--model", model, cwd=repo)
     t.equal((result.status, len(place.branches(repo))), (0, 1), "the installed agent does a whole run", result.text)
     t.ok(os.path.exists(place.path("root/usr/share/man/man1/agent.1")), "the manual page is installed")
+    t.ok(os.path.exists(place.path("root/usr/share/bash-completion/completions/agent")), "bash's completion is installed")
     t.ok(all(os.access(place.path("root/usr/share/agent/hooks", name), os.X_OK) for name in ("pre-receive", "post-receive")),
          "the hooks are installed")
     with open(place.path("root/usr/share/agent/agent-worker.service"), encoding="utf-8") as f:

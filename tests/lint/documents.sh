@@ -26,7 +26,7 @@ same "README's exit statuses are the code's (agent help exit)" "$(between exit)"
 
 # ---- options: help against manual page, both ways ----
 page=cmd/agent/agent.1
-for command in run resume publish show jail audit doctor verify replay edit hook queue work gc; do
+for command in run resume publish show jail audit doctor verify replay edit hook queue work gc completion; do
 	"$agent" "$command" --help >"$TMP/help" 2>&1 || true
 	grep -oE '(^|[[:space:],|[])--?[A-Za-z][a-z-]*' "$TMP/help" | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u >"$TMP/helped"
 	# the subcommand's section: from its ".Ss" or ".It Cm" to the next
@@ -34,7 +34,7 @@ for command in run resume publish show jail audit doctor verify replay edit hook
 		/^\.Ss / { inside = ($2 == "agent" && $3 == name) }
 		inside && /^\.(It|Op|Oo|Op Fl) *Fl|^\.Fl|^\.It Fl|^\.Op Fl/ { print }' "$page" |
 		grep -oE 'Fl [^ ]+' | sed 's/^Fl //; s/\\-/-/g; s/^/-/' | sort -u >"$TMP/manual"
-	if [ ! -s "$TMP/helped" ] && [ "$command" != resume ] && [ "$command" != publish ]; then
+	if [ ! -s "$TMP/helped" ] && [ "$command" != completion ]; then
 		tap_fail "agent $command --help names options" "$(cat "$TMP/help")"
 		continue
 	fi
