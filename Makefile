@@ -79,7 +79,7 @@ SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
 SRC_patterns := gitops/glob.c gitops/policy_defaults.c
 SRC_sandbox-spec := sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_facts.c sandbox/jail_manifest.c sandbox/jail_find.c \
-		    sandbox/jail_applied.c sandbox/jail_answers.c sandbox/own_group.c
+		    sandbox/jail_applied.c sandbox/jail_answers.c sandbox/own_group.c sandbox/subuid.c
 SRC_sandbox  := $(filter-out $(wildcard sandbox/gen_*.c) $(wildcard sandbox/jail/*.c),$(wildcard sandbox/*.c))
 SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_probe    := $(wildcard sandbox/probe/*.c)

@@ -111,6 +111,10 @@ static const struct config_key keys[] = {
      "how the work tree is laid out"},
     {"jail.limits", CONFIG_CHOICE, false, "required", "required degraded-ok",
      "degraded-ok: run without memory and process caps where no cgroup can be had; recorded"},
+    {"jail.uid", CONFIG_CHOICE, false, "auto", "auto shared",
+     "whose uid tests have when a user starts them: auto: one of the user's subordinate range, "
+     "where there is one; "
+     "shared: the user's"},
     {"jail.observe", CONFIG_CHOICE, false, "on", "on off",
      "whether a verdict tells what the command tried to reach; off for tests that use seccomp "
      "listeners"},

@@ -117,7 +117,8 @@ static const char *const jail_only[] = {"agent-jail", NULL};
 static const char *const publish_children[] = {
     "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
 static const char *const verify_children[] = {"ssh-keygen", NULL};
-static const char *const untrusted[] = {"the untrusted command", NULL};
+static const char *const untrusted[] = {"the untrusted command", "newuidmap", "newgidmap",
+					NULL};
 
 /* ---- the table ---- */
 

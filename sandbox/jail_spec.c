@@ -189,7 +189,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 17
+#define FIELD_COUNT 19
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -208,6 +208,8 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"egress", NULL, &spec->egress, true},
 	    {"work_rw", NULL, &spec->work_rw, true},
 	    {"copy_layers", NULL, &spec->copy_layers, true},
+	    {"subuid", NULL, &spec->subuid, true},
+	    {"reclaim", NULL, &spec->reclaim, true},
 	    {"separate_uid", NULL, &spec->separate_uid, true},
 	    {"audit", NULL, &spec->audit, true},
 	    {"observe", NULL, &spec->observe, true},
@@ -372,6 +374,8 @@ static int check_spec(const struct jail_spec *spec, const struct field *fields, 
 		return error_set(err, ERROR_USAGE, "jail spec: no command");
 	if (!spec->cwd)
 		return error_set(err, ERROR_USAGE, "jail spec: cwd is missing");
+	if (spec->reclaim && !spec->scratch)
+		return error_set(err, ERROR_USAGE, "jail spec: reclaim without scratch");
 	if (spec->work_rw && !spec->work_dir)
 		return error_set(err, ERROR_USAGE, "jail spec: work_rw without work_dir");
 	return 0;

@@ -85,6 +85,12 @@ struct jail_spec {
 	bool
 	    tested; /* the whole self-test held for such a jail since the machine was booted: only its
 			     vital probes (pipeline/jailtested.h) */
+	bool
+	    subuid; /* started by a user: give the payload an id of their subordinate range, where there is
+			one (sandbox/subuid.h) */
+	bool
+	    reclaim; /* run nothing: give what is below scratch back to the user, from ids of their range
+			 that a killed jail left it with */
 	bool separate_uid; /* refuse to start where the payload would have its starter's uid */
 	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */
 };
@@ -168,7 +174,7 @@ struct jail_facts {
 	uint64_t memory_peak_bytes; /* 0: not measured */
 	uint64_t oom_count; /* processes of the group that the kernel killed for memory */
 	uint64_t leftover;  /* processes still alive when the payload ended */
-	char uid[16];	    /* "separate" or "shared" */
+	char uid[16];	    /* "separate", "subuid" (of the starter's range) or "shared" */
 	char limits[32];    /* "cgroup2", "cgroup1", "systemd", "degraded" */
 	char work[16];	    /* "overlay", "copy", "bind" */
 	char backend[16];   /* "native" */

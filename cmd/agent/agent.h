@@ -326,6 +326,9 @@ int jailplan_begin(struct supervisor *sup, const struct jail_spec *spec, int inp
 /* Waits for the facts and releases; result: that of jailplan_begin, whose failure it keeps. */
 int jailplan_end(struct supervisor *sup, struct jail_start *start, int result,
 		 struct jail_facts *facts, struct json **audit, struct error *err);
+/* Gives what is below path, which a killed jail left with ids of the user's range, back to the user. 0 or an error
+ * kind. */
+int jailplan_reclaim(struct supervisor *sup, const char *path, struct error *err);
 /* As a sealed memfd for FD_SPEC. -1 with err. */
 int jailplan_memfd(const struct jail_spec *spec, struct error *err);
 /* A stream for the facts, [0] to read, [1] for agent-jail: a socket pair, which holds all that

@@ -15,6 +15,7 @@
 #include "pipeline/publish/remote.h"
 #include "pipeline/secret.h"
 #include "pipeline/url.h"
+#include "sandbox/subuid.h"
 
 extern char **environ;
 
@@ -120,14 +121,22 @@ int run_check_remote(struct run *run, struct error *err)
 
 int run_check_uid(const struct run *run, struct error *err)
 {
+	const char *why = "jail.uid = shared", *next = "take jail.uid out of the configuration";
+	struct subuid ids;
+
 	if (!run->separate_uid || geteuid() == 0)
+		return 0;
+	if (!(run->config && strcmp(config_get(run->config, "jail.uid"), "shared") == 0) &&
+	    subuid_find(&ids, &why, &next))
 		return 0;
 	error_set(err, ERROR_ISOLATION,
 		  "nobody watches this run, and its tests would have the uid of whoever starts "
-		  "them, %u",
-		  (unsigned)geteuid());
-	return error_next(err, "start agent work as root (agent-worker.service): then they get "
-			       "a uid that nothing else has");
+		  "them, %u: %s",
+		  (unsigned)geteuid(), why);
+	return error_next(err,
+			  "start agent work as root (agent-worker.service): then they get "
+			  "a uid that nothing else has; or %s",
+			  next);
 }
 
 int run_check_command(const struct run *run, struct error *err)

@@ -245,7 +245,7 @@ static const struct {
     {"cgroup", "memory and processes of all of the jail are limited",
      "degraded: memory is limited a process at a time, and not for the jail as a whole", true},
     {"uid", "the payload has a uid that nothing else uses",
-     "shared: the payload has your uid, as every start by a user", true},
+     "shared: the payload has your uid, as every start by a user without a range", true},
     {"keyring", "a session keyring of its own", "this kernel has no keyrings", true},
     {"userns", "no right over anything that is the host's", NULL, true},
     {"mountns", "mounts of its own", NULL, true},

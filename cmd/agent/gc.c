@@ -338,6 +338,20 @@ static void sweep_groups(struct sweep *sweep)
 		     NULL, &ignored);
 }
 
+/* store_reclaim_fn, by agent-jail. */
+static int reclaim(void *arg, const char *path)
+{
+	struct sweep *sweep = arg;
+	struct error err = {0};
+
+	if (jailplan_reclaim(sweep->sup, path, &err) == 0)
+		return 0;
+	printf("cannot remove %s: %s\n", path, err.message);
+	if (err.next[0])
+		printf("  %s\n", err.next);
+	return -1;
+}
+
 static int sweep_all(struct sweep *sweep, struct error *err)
 {
 	each(sweep, "runs", visit_run);
@@ -348,7 +362,7 @@ static int sweep_all(struct sweep *sweep, struct error *err)
 		return 0;
 	if (sweep->options->verify && verify_layers(sweep, err))
 		return err->kind;
-	sweep->leftovers += store_sweep(sweep->state);
+	sweep->leftovers += store_sweep(sweep->state, reclaim, sweep);
 	sweep_groups(sweep);
 	each(sweep, "tmp", visit_gone);
 	return layerstore_flush(sweep->state, err);

@@ -166,6 +166,7 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 	spec->scratch = scratch ? mem_strdup(scratch) : NULL;
 	if (jailconf_backend(config, spec, err))
 		return err->kind;
+	spec->subuid = strcmp(config_get(config, "jail.uid"), "shared") != 0;
 	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
 	spec->observe = strcmp(config_get(config, "jail.observe"), "on") == 0;
 	jailplan_limits(config, &spec->limits);
@@ -335,6 +336,27 @@ int jailplan_try(struct supervisor *sup, const struct config *config, const char
 				 facts, audit, err);
 	jail_spec_release(&spec);
 	return result;
+}
+
+int jailplan_reclaim(struct supervisor *sup, const char *path, struct error *err)
+{
+	struct jail_start start = {.facts_fd = -1, .go_fd = -1};
+	struct jail_facts facts;
+	struct jail_spec spec;
+	int result;
+
+	jail_spec_init(&spec);
+	spec.reclaim = true;
+	spec.scratch = mem_strdup(path);
+	spec.cwd = mem_strdup("/");
+	jail_spec_add_arg(&spec, "true"); /* runs nothing, but a spec has a command */
+	result = jailplan_end(sup, &start, jailplan_begin(sup, &spec, -1, -1, &start, err),
+			      &facts, NULL, err);
+	jail_spec_release(&spec);
+	if (result || facts.outcome == JAIL_EXITED)
+		return result;
+	error_set(err, ERROR_ISOLATION, "%s", facts.detail);
+	return error_next(err, "%s", facts.next);
 }
 
 /* An absolute path that exists here and that no change can make or break. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 #define FETCH_MAX (1 << 20)
 #define LOG_TAIL 16384
+#define JAILS_END_MS 15000 /* for those that were not waited for yet */
 
 extern char **environ;
 
@@ -215,6 +217,38 @@ static void explain(struct run *run, const struct warm *warm, const struct fetch
 	fetch_explain(plan, warm->decisions, log.data + from, log.len - from, err);
 }
 
+/* Until its jails have ended, which write into its directory and give that back to us. */
+static void see_jails_end(struct warm *warm)
+{
+	const long long until = fd_now_ms() + JAILS_END_MS;
+
+	for (size_t i = 0; i < ARRAY_LEN(warm->facts); i++) {
+		struct pollfd polled = {warm->facts[i], POLLIN, 0};
+		char chunk[4096];
+
+		while (warm->facts[i] >= 0) {
+			long long left = until - fd_now_ms();
+			ssize_t n = -1;
+
+			if (left > 0 && poll(&polled, 1, (int)left) > 0)
+				n = read(warm->facts[i], chunk, sizeof(chunk));
+			if (n > 0 || (n < 0 && left > 0 && errno == EINTR))
+				continue;
+			close(warm->facts[i]);
+			warm->facts[i] = -1;
+		}
+	}
+}
+
+/* store_reclaim_fn, for what a jail that was killed could not give back. What cannot be had now is gc's. */
+static int reclaim(void *arg, const char *path)
+{
+	struct run *run = arg;
+	struct error ignored = {0};
+
+	return jailplan_reclaim(&run->sup, path, &ignored);
+}
+
 static int warm_layer(struct run *run, const struct fetch_plan *plan, struct error *err)
 {
 	struct warm warm = {.run = run, .facts = {-1, -1}};
@@ -243,10 +277,9 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 		result = rundir_accept(&run->dir, "fetch/log", (size_t)1 << 26, true, &ignored);
 	if (result == 0)
 		result = rundir_accept(&run->dir, "fetch/fetch.json", FETCH_MAX, false, err);
-	fd_close_ptr(&warm.facts[0]);
-	fd_close_ptr(&warm.facts[1]);
+	see_jails_end(&warm);
 	js_free(warm.decisions);
-	store_end(run->dir.state, run->dir.id, &lock);
+	store_end(run->dir.state, run->dir.id, &lock, reclaim, run);
 	return result;
 }
 

@@ -110,13 +110,22 @@ static int give(int dir, const char *name, uid_t uid)
 	return geteuid() == 0 ? fchownat(dir, name, uid, (gid_t)uid, AT_SYMLINK_NOFOLLOW) : 0;
 }
 
+/* What a killed warm of the same run left. Where that cannot be removed by us it is put out of the way, for
+ * store_sweep. */
+static int clear(int deps, const char *name)
+{
+	AUTO_FREE char *aside = mem_printf("%s.%d", name, (int)getpid());
+
+	return fd_remove_tree(deps, name) == 0 ? 0 : renameat(deps, name, deps, aside);
+}
+
 int store_begin(const char *state, const char *run, uid_t uid, struct error *err)
 {
 	AUTO_FD int deps = open_deps(state);
 	AUTO_FREE char *name = mem_printf(TMP_PREFIX "%s", run);
 	AUTO_FD int fd = -1;
 
-	if (deps < 0 || fd_remove_tree(deps, name) < 0 || mkdirat(deps, name, 0700) < 0)
+	if (deps < 0 || clear(deps, name) < 0 || mkdirat(deps, name, 0700) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "store: %s", name), -1;
 	fd = openat(deps, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || mkdirat(fd, "work", 0755) < 0 ||
@@ -126,19 +135,30 @@ int store_begin(const char *state, const char *run, uid_t uid, struct error *err
 	return fd_steal(&fd);
 }
 
-void store_end(const char *state, const char *run, int *lock)
+static bool remove_left(const char *state, int deps, const char *name,
+			store_reclaim_fn *reclaim, void *arg)
+{
+	AUTO_FREE char *path = mem_printf("%s/store/deps/%s", state, name);
+
+	if (fd_remove_tree(deps, name) == 0)
+		return true;
+	return reclaim && (errno == EACCES || errno == EPERM) && reclaim(arg, path) == 0 &&
+	       fd_remove_tree(deps, name) == 0;
+}
+
+void store_end(const char *state, const char *run, int *lock, store_reclaim_fn *reclaim,
+	       void *arg)
 {
 	AUTO_FD int deps = open_deps(state);
 	AUTO_FREE char *name = mem_printf(TMP_PREFIX "%s", run);
 
 	if (deps >= 0)
-		fd_remove_tree(
-		    deps, name); /* what cannot be removed now, store_sweep removes later */
+		(void)remove_left(state, deps, name, reclaim, arg);
 	fd_close_ptr(lock);
 	*lock = -1;
 }
 
-unsigned store_sweep(const char *state)
+unsigned store_sweep(const char *state, store_reclaim_fn *reclaim, void *arg)
 {
 	AUTO_FD int deps = open_deps(state);
 	DIR *list = deps < 0 ? NULL : fdopendir(fcntl(deps, F_DUPFD_CLOEXEC, 3));
@@ -155,7 +175,7 @@ unsigned store_sweep(const char *state)
 		/* locked: its supervisor lives */
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
-		if (fd_remove_tree(deps, entry->d_name) == 0)
+		if (remove_left(state, deps, entry->d_name, reclaim, arg))
 			removed++;
 	}
 	if (list)

@@ -34,16 +34,22 @@ int store_prepare(const char *state, uid_t uid, struct error *err);
 int store_lookup(const char *state, const char *base_tree, const char *plan_text,
 		 char key[STORE_KEY_SIZE]);
 
+/* Called for what cannot be removed, since a killed jail left it with ids of the user's range: gives what is below
+ * path back to the user. 0: it is worth another try. */
+typedef int store_reclaim_fn(void *arg, const char *path);
+
 /*
  * Makes .tmp-<run> with work/ and home/ (agent-jail opens both before agent-fetch has done
  * anything), gives it to uid when we are root, and locks it. Returns the lock, which the caller
- * keeps open as long as agent-fetch runs, or -1 with err. store_end removes what is left of it.
+ * keeps open as long as agent-fetch runs, or -1 with err. store_end removes what is left of it;
+ * what it cannot, store_sweep does later.
  */
 int store_begin(const char *state, const char *run, uid_t uid, struct error *err);
-void store_end(const char *state, const char *run, int *lock);
+void store_end(const char *state, const char *run, int *lock, store_reclaim_fn *reclaim,
+	       void *arg);
 
-/* Removes what warms left that are no more. Returns how many. */
-unsigned store_sweep(const char *state);
+/* Removes what warms left that are no more. Returns how many. reclaim: NULL: there are no such ids. */
+unsigned store_sweep(const char *state, store_reclaim_fn *reclaim, void *arg);
 
 /* ---- agent-fetch ---- */
 

@@ -10,6 +10,7 @@
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/tree.h"
 
 /*
  * The go from outer: the bytes that the starter sent, checked already, and with a uid of the
@@ -54,6 +55,8 @@ int build_root(struct jail_run *run, struct rootfs *fs)
 	else if (run->separate && count != go.layer_count + go.home_count)
 		return step_fail(run, "the go lacks layers");
 	step_done(run);
+	if (tree_give_writable(run) < 0)
+		return -1;
 	if (rootfs_lay_out(run, fs, &go, run->separate ? layers : NULL) < 0 ||
 	    rootfs_place_proc(run, fs) < 0)
 		return -1;

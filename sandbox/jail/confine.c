@@ -96,7 +96,7 @@ static rlim_t descriptors(const struct jail_run *run)
 {
 	struct rlimit limit = {1024, 1024};
 
-	if (run->separate)
+	if (run->separate || run->ranged)
 		return DESCRIPTORS_MOST;
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < DESCRIPTORS_LEAST + DESCRIPTORS_LEFT)

@@ -30,6 +30,7 @@
 #include "sandbox/jail/net.h"
 #include "sandbox/jail/observe.h"
 #include "sandbox/jail/payload.h"
+#include "sandbox/jail/range.h"
 #include "sandbox/jail/resolver.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
@@ -81,6 +82,10 @@ static int new_userns(struct jail_run *run)
 
 	if (step_enter(run, STEP_userns) < 0 || unshare(CLONE_NEWUSER) < 0)
 		return step_fail(run, "unshare(CLONE_NEWUSER)");
+	if (run->ranged) {
+		step_done(run);
+		return range_enter(run);
+	}
 	/* Changing ids made us non-dumpable, and then these files are root's. */
 	if (prctl(PR_SET_DUMPABLE, 1) < 0 || write_map("/proc/self/setgroups", "deny") < 0)
 		return step_fail(run, "/proc/self/setgroups");
@@ -315,12 +320,16 @@ static void close_all_but(const int *kept, size_t count)
 	}
 }
 
-static int set_up(struct jail_run *run)
+static int set_up(struct jail_run *run, struct rootfs *fs)
 {
+	rootfs_init(fs);
 	if (take_identity(run) < 0 || new_keyring(run) < 0 || new_userns(run) < 0 ||
 	    new_namespaces(run) < 0)
 		return -1;
-	return 0;
+	if (!run->ranged)
+		return 0;
+	/* what is the user's is opened while we still are, and are no other's */
+	return rootfs_open_stores(run, fs) < 0 ? -1 : range_become(run);
 }
 
 void helper_main(struct jail_run *run)
@@ -332,7 +341,7 @@ void helper_main(struct jail_run *run)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_DFL);
-	if (set_up(run) == 0 && (life = bear_idle(run, &idle)) >= 0 &&
+	if (set_up(run, &fs) == 0 && (life = bear_idle(run, &idle)) >= 0 &&
 	    build_root(run, &fs) == 0 &&
 	    (payload = bear_payload(run, &fs, life, &pidfd, &built)) > 0 &&
 	    let_go(run, built) == 0) {

@@ -9,6 +9,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/subuid.h"
 
 bool identity_from_map(const char *map, unsigned long wanted, unsigned long *id)
 {
@@ -42,8 +43,24 @@ static int from_file(const char *path, unsigned long wanted, unsigned long *id)
 	return identity_from_map(map.data, wanted, id);
 }
 
+/* Started by a user who has ids to give. */
+static void choose_from_range(struct jail_run *run, const char **why)
+{
+	const char *next;
+	struct subuid ids;
+
+	if (!subuid_find(&ids, why, &next))
+		return;
+	run->ranged = true;
+	run->uid = (uid_t)subuid_choose(&ids.uids, (unsigned long)getpid());
+	run->gid = (gid_t)subuid_choose(&ids.gids, (unsigned long)getpid());
+	run->spec.copy_layers = true; /* no file system shows them as the payload's for us */
+	run->spec.tested = false;     /* that was a jail without a range, or may have been */
+}
+
 int identity_choose(struct jail_run *run)
 {
+	const char *why = NULL;
 	unsigned long wanted = JAIL_UID_BASE + (unsigned long)getpid();
 	unsigned long uid, gid;
 	int has_uid, has_gid;
@@ -63,10 +80,12 @@ int identity_choose(struct jail_run *run)
 			run->gid = (gid_t)gid;
 		}
 	}
-	if (run->spec.separate_uid && !run->separate) {
+	if (run->uid && run->spec.subuid)
+		choose_from_range(run, &why);
+	if (run->spec.separate_uid && !run->separate && !run->ranged) {
 		errno = 0;
-		return step_fail(run, "the command would have the uid of its starter, %u",
-				 (unsigned)run->uid);
+		return step_fail(run, "the command would have the uid of its starter, %u%s%s",
+				 (unsigned)run->uid, why ? ": " : "", why ? why : "");
 	}
 	step_done(run);
 	return 0;

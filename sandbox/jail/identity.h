@@ -11,7 +11,7 @@ struct jail_run;
  * 4096 (a unit test compares). */
 #define JAIL_UID_BASE 1879052288UL
 
-/* Chooses run->uid, gid and separate. 0 or -1 (step_fail). */
+/* Chooses run->uid, gid, separate and ranged. 0 or -1 (step_fail). */
 int identity_choose(struct jail_run *run);
 
 /* An id for the payload from a uid_map's or gid_map's text (user_namespaces(7)): the wanted one

@@ -34,6 +34,7 @@
 #include "sandbox/jail/layers.h"
 #include "sandbox/jail/observe.h"
 #include "sandbox/jail/parts.h"
+#include "sandbox/jail/range.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
 #include "sandbox/jail/verdict.h"
@@ -164,11 +165,13 @@ static int start_helper(struct outer *outer)
  */
 static void give_pipes(const struct jail_run *run)
 {
-	for (int fd = FD_STDIN; run->separate && fd <= FD_STDERR; fd++) {
+	for (int fd = FD_STDIN; (run->separate || run->ranged) && fd <= FD_STDERR; fd++) {
 		struct statfs fs;
 
-		if (fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC &&
-		    fchown(fd, run->uid, run->gid) < 0)
+		if (fstatfs(fd, &fs) < 0 || fs.f_type != PIPEFS_MAGIC)
+			continue;
+		/* a user may not give it away; nobody finds the way to it but by a process that holds it */
+		if ((run->separate ? fchown(fd, run->uid, run->gid) : fchmod(fd, 0666)) < 0)
 			return; /* it can write to what it holds all the same */
 	}
 }
@@ -184,8 +187,7 @@ static int set_up(struct outer *outer)
 {
 	struct jail_run *run = &outer->run;
 
-	if (take_descriptors(run) < 0 || read_spec(run) < 0 || find_backend(run) < 0 ||
-	    identity_choose(run) < 0 || cgroup_find(run) < 0)
+	if (find_backend(run) < 0 || identity_choose(run) < 0 || cgroup_find(run) < 0)
 		return -1;
 	give_pipes(run);
 	if (applied_open(run) < 0 || observe_make_table(run) < 0 || start_helper(outer) < 0)
@@ -365,7 +367,9 @@ static void on_helper(struct outer *outer)
 		step_fail(run, "the helper process died");
 		return;
 	}
-	if (packet.message == MSG_FAILED) {
+	if (packet.message == MSG_MAP && run->ranged && !outer->ready) {
+		range_serve(run, outer->helper);
+	} else if (packet.message == MSG_FAILED) {
 		keep_failure(run, &packet);
 	} else if (packet.message == MSG_ENDED) {
 		outer->end = packet;
@@ -487,11 +491,47 @@ static void release(struct outer *outer)
 	strbuf_release(&outer->applied);
 }
 
+/* A spec that runs nothing: only gives back what a killed jail left. */
+static void reclaim(struct outer *outer)
+{
+	alarm(0); /* there may be much of it: the starter's deadline counts */
+	outer->reclaimed = range_reclaim(&outer->run, outer->run.spec.scratch) == 0;
+}
+
+static void run_jail(struct outer *outer)
+{
+	struct jail_run *run = &outer->run;
+
+	if (take_descriptors(run) < 0 || read_spec(run) < 0)
+		return;
+	if (run->spec.reclaim)
+		reclaim(outer);
+	else if (set_up(outer) == 0)
+		watch(outer);
+}
+
+/* Everything of the jail has ended. */
+static void clean_up(struct outer *outer, struct jail_facts *facts)
+{
+	const char *what = NULL;
+
+	if (!tear_down(outer))
+		what = "processes of the jail cannot be killed";
+	else if (range_take_back(&outer->run) < 0)
+		what = "what it wrote cannot be given back to its user: agent gc tries again";
+	cgroup_close(&outer->run);
+	if (!what)
+		return;
+	facts->outcome = JAIL_INTERNAL;
+	snprintf(facts->detail, sizeof(facts->detail), "%s", what);
+}
+
 int outer_main(const char *fault)
 {
 	struct outer outer;
 	struct jail_facts facts;
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	enum jail_outcome outcome;
 	bool quiet;
 
 	memset(&outer, 0, sizeof(outer));
@@ -499,8 +539,7 @@ int outer_main(const char *fault)
 	outer.run.fault = fault;
 	strbuf_init(&outer.go_text, GO_MAX);
 	strbuf_init(&outer.applied, (size_t)2 * JAIL_APPLIED_MAX);
-	if (set_up(&outer) == 0)
-		watch(&outer);
+	run_jail(&outer);
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
 	verdict_fill(&outer, &facts);
@@ -508,13 +547,10 @@ int outer_main(const char *fault)
 		cgroup_close_empty(&outer.run); /* while the rest ends */
 	strbuf_init(&text, JAIL_SPEC_MAX);
 	format_all(&outer, &facts, &text);
-	if (!tear_down(&outer)) {
-		facts.outcome = JAIL_INTERNAL;
-		snprintf(facts.detail, sizeof(facts.detail),
-			 "processes of the jail cannot be killed");
+	outcome = facts.outcome;
+	clean_up(&outer, &facts);
+	if (facts.outcome != outcome)
 		format_all(&outer, &facts, &text);
-	}
-	cgroup_close(&outer.run);
 	release(&outer);
 	if (quiet)
 		return EXIT_DONE;

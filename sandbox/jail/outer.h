@@ -19,6 +19,7 @@ struct outer {
 	bool ended;	       /* the helper said MSG_ENDED: last */
 	bool timed_out;	       /* we ended it at its deadline */
 	bool idle;	       /* and not for the wall clock: the starter saw no output */
+	bool reclaimed;	       /* spec.reclaim: it is done */
 	bool starter_gone;     /* FD_GO closed */
 	long long deadline_ms; /* CLOCK_MONOTONIC of whatever comes next; LLONG_MAX: none */
 	long long started_ms;

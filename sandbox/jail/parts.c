@@ -164,7 +164,7 @@ static bool take(struct jail_run *run, const char *text, const int *fds, size_t 
 	if (run->separate) {
 		run->sources = mem_calloc(run->spec.mount_count, sizeof(*run->sources));
 		for (size_t i = 0; i < run->spec.mount_count; i++)
-			run->sources[i].tree = -1;
+			run->sources[i].tree = run->sources[i].give = -1;
 	}
 	for (; run->separate && mounts < run->spec.mount_count; mounts++) {
 		size_t len =

@@ -135,10 +135,8 @@ static int receive_proc(struct jail_run *run, struct rootfs *fs)
 
 /* Started by a user: the layers are opened here after the go, so their directories must stay
  * within reach. */
-static int open_stores(struct jail_run *run, struct rootfs *fs)
+int rootfs_open_stores(struct jail_run *run, struct rootfs *fs)
 {
-	if (run->separate)
-		return 0;
 	if (tree_open_sources(run) < 0)
 		return -1;
 	if (run->spec.store && (fs->store = tree_open_path(AT_FDCWD, run->spec.store)) < 0)
@@ -377,11 +375,16 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
-int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
+void rootfs_init(struct rootfs *fs)
 {
 	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = -1;
-	if (open_stores(run, fs) < 0 || prepare_staging(run, fs) < 0 ||
-	    prepare_root(run, fs) < 0 || prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0)
+}
+
+int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
+{
+	if ((!run->separate && !run->ranged && rootfs_open_stores(run, fs) < 0) ||
+	    prepare_staging(run, fs) < 0 || prepare_root(run, fs) < 0 ||
+	    prepare_etc(run, fs) < 0 || prepare_dev(run, fs) < 0)
 		return -1;
 	return place_scratch(run, fs);
 }

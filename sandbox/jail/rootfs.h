@@ -21,6 +21,13 @@ struct rootfs {
 	char work[16];	    /* how the work tree came to be: overlay, copy, bind, empty */
 };
 
+/* Nothing is open. */
+void rootfs_init(struct rootfs *fs);
+
+/* The helper, where it opens mounts and layers itself: the spec's mounts, and the directories of the layers.
+ * By rootfs_prepare, unless the payload has an id of a range: then before that. 0 or -1 (step_fail). */
+int rootfs_open_stores(struct jail_run *run, struct rootfs *fs);
+
 /* PID 1: a proc of its namespace (the kernel takes that of who asks), sent to the helper on
  * run->net_sock. 0 or -1 (step_fail). */
 int rootfs_make_proc(struct jail_run *run);

@@ -30,6 +30,7 @@ void run_init(struct jail_run *run)
 		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
 	run->cgroup.ctl = -1;
 	run->applied_file = run->runtime = run->self = run->said = -1;
+	run->work_give = -1;
 	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = run->map_ns =
 	    -1;
 }
@@ -210,6 +211,18 @@ static const char *observe_remedy(int err)
 	       "configuration";
 }
 
+static const char *uid_remedy(enum jail_step step)
+{
+	if (step == STEP_identity)
+		return "start it as root, or as a user with a range of subordinate ids "
+		       "(/etc/subuid, /etc/subgid) and the package uidmap, and without "
+		       "jail.uid = shared: then the command gets one that nothing else has";
+	return "see that /etc/subuid and /etc/subgid give the user ranges that nobody else "
+	       "has, "
+	       "and that newuidmap and newgidmap are set-uid root; or go on without: "
+	       "jail.uid = shared";
+}
+
 void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 {
 	const char *text = "";
@@ -249,9 +262,8 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		       "(see /sys/kernel/security/lsm)";
 		break;
 	case STEP_identity:
-		text = "start it as root, with a range of uids: then the command gets one that "
-		       "nothing "
-		       "else has";
+	case STEP_subuid:
+		text = uid_remedy(failure->step);
 		break;
 	case STEP_observe:
 		text = observe_remedy(failure->err);

@@ -31,7 +31,7 @@ struct observe_table;
 /* clang-format off */
 #define JAIL_STEPS(STEP, LAYER) \
 	STEP(start) STEP(spec) STEP(runtime) STEP(identity) LAYER(cgroup) STEP(sources) STEP(table) STEP(helper) \
-	LAYER(uid) LAYER(keyring) LAYER(userns) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
+	LAYER(uid) LAYER(keyring) LAYER(userns) STEP(subuid) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
 	LAYER(netns) STEP(loopback) STEP(egress) STEP(resolver) LAYER(init) \
 	LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) STEP(parts) \
 	STEP(mounts) STEP(go) STEP(layers) LAYER(work) LAYER(home) LAYER(pivot) \
@@ -56,6 +56,7 @@ struct jail_failure {
 /* A source of the spec's mounts, opened before the payload builds. */
 struct jail_source {
 	int tree;     /* owned: detached mount, -1 when link or skipped */
+	int give;     /* owned: the directory, to be given to an id of the user's range; -1 */
 	bool is_file; /* the mount point is a file */
 	char *link;   /* owned: the source is this symbolic link, to be made again inside */
 };
@@ -84,11 +85,13 @@ struct jail_run {
 	enum jail_step step;	     /* the one under way */
 	uint64_t done;		     /* bit a step */
 	struct jail_failure failure; /* the first one */
-	bool separate;		     /* the payload has a uid of its own */
-	uid_t uid;		     /* payload's, as outer sees it */
+	bool separate; /* the payload has a uid of its own, since root started us */
+	bool ranged;   /* it has one of the range of the user who did (jail/range.h) */
+	uid_t uid;     /* payload's, as outer sees it */
 	gid_t gid;
 	struct jail_cgroup cgroup;
 	struct jail_source *sources; /* owned: one a mount of the spec; NULL until opened */
+	int work_give;		     /* owned: as give of a source, for spec.work_dir, or -1 */
 	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
 	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
 	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
@@ -137,6 +140,8 @@ enum jail_message {
 			a sandbox: how the payload ended in there */
 	MSG_LISTENER, /* payload to PID 1: carries the listener of its filter */
 	MSG_COMMAND,  /* payload to PID 1: the command begins; PID 1: seen */
+	MSG_MAP,    /* helper: its user namespace is there and wants ids of the user's range */
+	MSG_MAPPED, /* outer: it has them */
 };
 
 struct jail_packet {

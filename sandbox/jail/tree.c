@@ -17,6 +17,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/range.h"
 #include "sandbox/jail/run.h"
 
 int tree_clone(int fd, bool writable)
@@ -173,6 +174,35 @@ static int give_writable(struct jail_run *run, int tree, const char *path)
 	return 0;
 }
 
+/* The same for an id of the user's range: later, since the starter has not laid out what shall be in it. */
+static int give_later(struct jail_run *run, int tree, int *give, const char *path)
+{
+	*give = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *give < 0 ? step_fail(run, "%s", path) : 0;
+}
+
+static int give_now(struct jail_run *run, int *give, const char *path)
+{
+	int dir AUTO_FD = fd_steal(give);
+
+	if (dir >= 0 && range_give(dir) < 0)
+		return step_fail(run, "%s cannot be given to uid %u of the user's range", path,
+				 (unsigned)run->uid);
+	return 0;
+}
+
+int tree_give_writable(struct jail_run *run)
+{
+	if (!run->ranged)
+		return 0;
+	if (give_now(run, &run->work_give, run->spec.work_dir) < 0)
+		return -1;
+	for (size_t i = 0; i < run->spec.mount_count; i++)
+		if (give_now(run, &run->sources[i].give, run->spec.mounts[i].source) < 0)
+			return -1;
+	return 0;
+}
+
 /* The mount of one directory or file of the spec, given to the payload where that is asked. */
 static int open_source(struct jail_run *run, const struct jail_mount *mount,
 		       struct jail_source *source)
@@ -199,6 +229,8 @@ static int open_source(struct jail_run *run, const struct jail_mount *mount,
 	source->tree = tree_clone(fd, mount->how == JAIL_BIND_RW);
 	if (source->tree < 0)
 		return step_fail(run, "%s cannot be mounted", mount->source);
+	if (mount->how == JAIL_BIND_RW && run->ranged)
+		return give_later(run, source->tree, &source->give, mount->source);
 	if (mount->how == JAIL_BIND_RO || !run->separate)
 		return 0;
 	if (mount->how == JAIL_BIND_RW)
@@ -224,6 +256,8 @@ static int open_work_dir(struct jail_run *run)
 	run->work_tree = tree_clone(fd, run->spec.work_rw);
 	if (run->work_tree < 0)
 		return step_fail(run, "%s cannot be mounted", run->spec.work_dir);
+	if (run->ranged && run->spec.work_rw)
+		return give_later(run, run->work_tree, &run->work_give, run->spec.work_dir);
 	if (run->separate && run->spec.work_rw)
 		return give_writable(run, run->work_tree, run->spec.work_dir);
 	if (!run->separate || tree_give_to_payload(run, run->work_tree) == 0)
@@ -242,7 +276,7 @@ int tree_open_sources(struct jail_run *run)
 		return step_fail(run, "mounts of the spec");
 	run->sources = mem_calloc(count, sizeof(*run->sources));
 	for (size_t i = 0; i < count; i++)
-		run->sources[i].tree = -1;
+		run->sources[i].tree = run->sources[i].give = -1;
 	for (size_t i = 0; i < count; i++)
 		if (open_source(run, &run->spec.mounts[i], &run->sources[i]) < 0)
 			return -1;

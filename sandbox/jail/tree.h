@@ -35,6 +35,10 @@ int tree_open_path(int dir, const char *path);
  */
 int tree_open_sources(struct jail_run *run);
 
+/* The helper, once the go is there: gives what the payload may write to an id of the user's range (jail/range.h).
+ * 0 or -1 (step_fail). */
+int tree_give_writable(struct jail_run *run);
+
 /* A layer "base/…" or "run/…" of the go, below the store or the scratch directory: O_PATH. -1
  * with errno. */
 int tree_open_layer(int store, int scratch, const char *name);

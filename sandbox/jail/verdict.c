@@ -129,7 +129,10 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 	const struct jail_packet *end = payload_end(outer);
 
 	memset(facts, 0, sizeof(*facts));
-	snprintf(facts->uid, sizeof(facts->uid), "%s", run->separate ? "separate" : "shared");
+	snprintf(facts->uid, sizeof(facts->uid), "%s",
+		 run->separate ? "separate"
+		 : run->ranged ? "subuid"
+			       : "shared");
 	snprintf(facts->limits, sizeof(facts->limits), "%s", cgroup_text(run));
 	snprintf(facts->work, sizeof(facts->work), "%s", outer->work);
 	snprintf(facts->backend, sizeof(facts->backend), "%s",
@@ -144,6 +147,8 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 	if (run->failure.what[0]) {
 		facts->outcome = outer->ready ? JAIL_INTERNAL : JAIL_SETUP;
 		put_failure(&run->failure, facts);
+	} else if (outer->reclaimed) {
+		facts->outcome = JAIL_EXITED;
 	} else if (outer->starter_gone) {
 		facts->outcome = JAIL_INTERNAL;
 		snprintf(facts->detail, sizeof(facts->detail),

@@ -16,6 +16,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "sandbox/jail/layers.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
 
@@ -107,10 +108,13 @@ static int try_overlay(struct rootfs *fs, const struct stack *stack, size_t lowe
 }
 
 /* Asks outer to copy the layers into the directory and waits. */
-static int ask_for_copy(struct jail_run *run, const struct stack *stack, int upper)
+static int ask_for_copy(struct jail_run *run, const struct stack *stack,
+			const struct jail_go *go, int upper)
 {
 	struct jail_packet packet = {.message = MSG_COPY, .which = stack->which};
 
+	if (run->ranged) /* outer, who is the user, may not write there: we may read what is theirs */
+		return layers_copy(run, go, stack->which, upper);
 	if (packet_send(run->payload_sock, &packet, upper) < 0)
 		return step_fail(run, "%s: copy", stack->path);
 	if (packet_receive(run->payload_sock, &packet, NULL) != 1 ||
@@ -132,8 +136,8 @@ static int put_at(struct rootfs *fs, const struct stack *stack, int tree_fd)
 			: move_mount(tree, "", fs->root, stack->path, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-static int lay_out(struct jail_run *run, struct rootfs *fs, struct stack *stack,
-		   const char **how)
+static int lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
+		   struct stack *stack, const char **how)
 {
 	size_t lower_count = stack->count + (stack->bottom >= 0);
 	char name[] = {stack->which, 'u', '\0'};
@@ -153,7 +157,7 @@ static int lay_out(struct jail_run *run, struct rootfs *fs, struct stack *stack,
 	}
 	if (lower_count) {
 		*how = "copy";
-		if (ask_for_copy(run, stack, upper) < 0)
+		if (ask_for_copy(run, stack, go, upper) < 0)
 			return -1;
 	}
 	return put_at(fs, stack, tree_clone(upper, true)) < 0
@@ -191,14 +195,14 @@ int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 			return step_fail(run, "%s", run->spec.work_dir);
 	} else {
 		tree.bottom = fd_steal(&run->work_tree);
-		if (lay_out(run, fs, &tree, &how) < 0)
+		if (lay_out(run, fs, go, &tree, &how) < 0)
 			return -1;
 	}
 	snprintf(fs->work, sizeof(fs->work), "%s", how);
 	run->step = STEP_work;
 	step_done(run);
 	if (step_enter(run, STEP_home) < 0 ||
-	    (!home_is_mounted(&run->spec) && lay_out(run, fs, &home, &how) < 0))
+	    (!home_is_mounted(&run->spec) && lay_out(run, fs, go, &home, &how) < 0))
 		return step_fail(run, "home");
 	run->step = STEP_home;
 	step_done(run);

@@ -31,6 +31,7 @@
 #include "pipeline/base/mem.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/subuid.h"
 
 #define TRY_S 2 /* seconds that one try may take */
 
@@ -364,41 +365,31 @@ static int try_cgroup(struct found *f)
 	return result;
 }
 
-static bool has_range(const char *path, const char *user, uid_t uid)
-{
-	char line[256], number[16];
-	FILE *file = fopen(path, "re");
-	bool has = false;
-
-	snprintf(number, sizeof(number), "%u", uid);
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, ":\n")] = '\0';
-		has |= strcmp(line, number) == 0 || (user && strcmp(line, user) == 0);
-	}
-	if (file)
-		fclose(file);
-	return has;
-}
-
 static int try_ids(struct found *f)
 {
-	const char *user = getenv("USER");
+	const char *why, *next;
+	struct subuid ids;
 
 	if (geteuid() == 0)
 		return found(f,
 			     "started by root: each payload has a uid that nothing else uses");
+	if (subuid_find(&ids, &why, &next)) {
+		snprintf(f->text, sizeof(f->text),
+			 "started by a user with a range: each payload has one of the uids %lu "
+			 "to %lu (uid=subuid)",
+			 ids.uids.first + ids.uids.count / 2,
+			 ids.uids.first + ids.uids.count - 1);
+		return 0;
+	}
 	f->part = true;
 	snprintf(
 	    f->next, sizeof(f->next),
-	    "nothing must be done when you start it by hand; a service should be started by "
-	    "root");
-	if (has_range("/etc/subuid", user, geteuid()) &&
-	    has_range("/etc/subgid", user, geteuid()) &&
-	    access("/usr/bin/newuidmap", X_OK) == 0)
-		return found(
-		    f, "started by a user: the payload has that user's uid (uid=shared); a "
-		       "range of subordinate ids is there, and not used yet");
-	return found(f, "started by a user: the payload has that user's uid (uid=shared)");
+	    "nothing must be done when you start it by hand; for a service or a hook start it "
+	    "as root, or %s",
+	    next);
+	snprintf(f->text, sizeof(f->text),
+		 "started by a user: the payload has that user's uid (uid=shared): %s", why);
+	return 0;
 }
 
 /* ---- all ---- */

@@ -7,6 +7,7 @@
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
  *   --facts FILE   writes the facts there as "key=value" lines, "-" for descriptor 2
+ *   --subuid --separate-uid --reclaim   as in the spec
  *   --audit FILE   writes what was applied there, as records, "-" for nowhere
  *   --log FILE --log-bytes N   collects the output as a stage does
  *   --fault STEP   runs agent-jail-faults and lets that step fail
@@ -109,6 +110,9 @@ enum {
 	O_BENCH,
 	O_AGAINST,
 	O_AUDIT,
+	O_SUBUID,
+	O_RECLAIM,
+	O_SEPARATE,
 };
 
 static const struct option table[] = {
@@ -150,6 +154,9 @@ static const struct option table[] = {
     {"bench", 1, NULL, O_BENCH},
     {"against", 1, NULL, O_AGAINST},
     {"audit", 1, NULL, O_AUDIT},
+    {"subuid", 0, NULL, O_SUBUID},
+    {"reclaim", 0, NULL, O_RECLAIM},
+    {"separate-uid", 0, NULL, O_SEPARATE},
     {NULL, 0, NULL, 0},
 };
 
@@ -259,6 +266,15 @@ static void take_option(struct options *o, int c)
 	case O_AUDIT:
 		o->audit = optarg;
 		o->spec.audit = true;
+		break;
+	case O_SUBUID:
+		o->spec.subuid = true;
+		break;
+	case O_RECLAIM:
+		o->spec.reclaim = true;
+		break;
+	case O_SEPARATE:
+		o->spec.separate_uid = true;
 		break;
 	case O_LOG:
 		o->log = optarg;

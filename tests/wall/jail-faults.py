@@ -12,7 +12,8 @@ from jail import Jail, backends, eventually, mark, marked_processes, modes, stal
 from tap import Tap  # noqa: E402
 
 # steps that a backend does not have
-ELSEWHERE = {"native": {"runtime", "gvisor"}, "gvisor": {"nesting", "landlock", "observe"}}
+# (subuid: for a user with a range; tests/wall/jail-range.py)
+ELSEWHERE = {"native": {"runtime", "gvisor", "subuid"}, "gvisor": {"nesting", "landlock", "observe", "subuid"}}
 
 
 def faults(t, jail, mode):

@@ -102,7 +102,7 @@ static void untrusted_code_is_in_the_jail_alone(void **state)
 		assert_true((row->filter == FILTER_JAIL) == is_jail);
 		assert_true((row->net == NET_JAIL) == is_jail);
 		for (const char *const *child = row->children; *child; child++)
-			assert_true((strcmp(*child, "the untrusted command") == 0) == is_jail);
+			assert_true(is_jail || strcmp(*child, "the untrusted command") != 0);
 		/* its child's facts and spec go past the starter */
 		assert_true(row->starts_jail == (has_fd(row, FD_SPEC) && !is_jail));
 		assert_true(!has_fd(row, FD_FACTS) || has_fd(row, FD_SPEC));

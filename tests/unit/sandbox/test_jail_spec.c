@@ -32,7 +32,7 @@ static void fill(struct jail_spec *spec)
 	spec->limits.degraded_ok = true;
 	spec->limits.cpus = 3;
 	spec->egress = true;
-	spec->separate_uid = true;
+	spec->separate_uid = spec->subuid = spec->reclaim = true;
 }
 
 static void spec_round_trip_keeps_all(void **state)
@@ -57,7 +57,7 @@ static void spec_round_trip_keeps_all(void **state)
 	assert_int_equal(back.mounts[2].how, JAIL_BIND_RW);
 	assert_true(back.limits.wall_ms == UINT64_MAX && back.limits.cpus == 3);
 	assert_true(back.limits.degraded_ok && back.egress && !back.work_rw);
-	assert_true(back.separate_uid && !back.audit);
+	assert_true(back.separate_uid && back.subuid && back.reclaim && !back.audit);
 	jail_spec_release(&spec);
 	jail_spec_release(&back);
 }

@@ -246,11 +246,11 @@ static void store_sweep_leaves_living_warms_alone(void **state)
 	AUTO_FREE char *file = mem_printf("%s/file", dead);
 	put(AT_FDCWD, file, "x", 0444);
 	assert_int_equal(chmod(dead, 0555), 0);
-	assert_int_equal(store_sweep(place->state), 1);
+	assert_int_equal(store_sweep(place->state, NULL, NULL), 1);
 	assert_int_equal(faccessat(place->deps, ".tmp-run1", F_OK, 0), 0);
 	close(place->lock);
 	place->lock = -1;
-	assert_int_equal(store_sweep(place->state), 1);
+	assert_int_equal(store_sweep(place->state, NULL, NULL), 1);
 	assert_int_equal(faccessat(place->deps, ".tmp-run1", F_OK, 0), -1);
 }
 
@@ -258,7 +258,7 @@ static void store_end_removes_and_unlocks(void **state)
 {
 	struct place *place = *state;
 
-	store_end(place->state, "run1", &place->lock);
+	store_end(place->state, "run1", &place->lock, NULL, NULL);
 	assert_int_equal(place->lock, -1);
 	assert_int_equal(faccessat(place->deps, ".tmp-run1", F_OK, 0), -1);
 }
