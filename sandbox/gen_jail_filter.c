@@ -162,12 +162,19 @@ static const char *const no_permission[] = {"mount",
  * (keyrings are not namespaced), modify_ldt, uselib, _sysctl, sysfs, nfsservctl,
  * set_mempolicy_home_node, and everything newer. */
 
+/*
+ * A program is a search over the call numbers, and behind it, for a call whose answer depends on its
+ * arguments, the block that looks at them. Searched first, so that the kernel, which runs the search once
+ * for every number to know those that it need not ask about any more, has few steps to go.
+ */
 static struct sock_filter code[1024];
 static unsigned code_len;
 
-/* For `agent audit`: on what the answer to a call depends, NULL: on its number alone. */
 #define TABLE_SIZE 1024
+/* For `agent audit`: on what the answer to a call depends, NULL: on its number alone. */
 static const char *conditions[TABLE_SIZE];
+/* Where a call's block begins among the blocks, plus one; 0: it has none. */
+static unsigned blocks[TABLE_SIZE];
 
 static void emit(uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
 {
@@ -197,19 +204,10 @@ static uint32_t error_of(int number)
 	return SECCOMP_RET_ERRNO | (uint32_t)number;
 }
 
-/* Opens a block that only this call enters and that must end in a return. close_block mends its
- * jump. */
-static unsigned open_block(uint32_t number)
+/* What follows, which must end in a return, is for this call. */
+static void begin_block(uint32_t number)
 {
-	emit(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0);
-	return code_len - 1;
-}
-
-static void close_block(unsigned at)
-{
-	code[at].jf = (uint8_t)(code_len - 1 - at);
-	if (code_len - 1 - at > 255)
-		abort();
+	blocks[number] = code_len + 1;
 }
 
 /* One of the values: allowed. */
@@ -227,13 +225,11 @@ static void refuse_equal(uint32_t value, int error)
 
 static void refuse_flags(uint32_t number, unsigned arg, uint32_t flags, int error)
 {
-	unsigned block = open_block(number);
-
+	begin_block(number);
 	load_arg(arg);
 	emit(BPF_JMP | BPF_JSET | BPF_K, flags, 0, 1);
 	ret(error_of(error));
 	ret(SECCOMP_RET_ALLOW);
-	close_block(block);
 }
 
 /*
@@ -242,8 +238,7 @@ static void refuse_flags(uint32_t number, unsigned arg, uint32_t flags, int erro
  */
 static void check_families(uint32_t number)
 {
-	unsigned block = open_block(number);
-
+	begin_block(number);
 	load_arg(0);
 	allow_equal(AF_UNIX);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 7, 0); /* to the protocols below */
@@ -260,7 +255,6 @@ static void check_families(uint32_t number)
 	allow_equal(IPPROTO_UDP);
 	allow_equal(IPPROTO_ICMPV6);
 	ret(error_of(EPROTONOSUPPORT));
-	close_block(block);
 }
 
 /*
@@ -270,29 +264,25 @@ static void check_families(uint32_t number)
  */
 static void tell_addresses(uint32_t number, unsigned len_arg)
 {
-	unsigned block = open_block(number);
-
+	begin_block(number);
 	load_arg(len_arg);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, sizeof(struct sockaddr_in), 2, 0);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, sizeof(struct sockaddr_in6), 1, 0);
 	emit(BPF_JMP | BPF_JGE | BPF_K, sizeof(struct sockaddr_un) + 1, 0, 1);
 	ret(SECCOMP_RET_USER_NOTIF);
 	ret(SECCOMP_RET_ALLOW);
-	close_block(block);
 }
 
 /* A second listener is what the kernel refuses (EBUSY) below the observer's: told, so that people hear why. */
 static void tell_listeners(void)
 {
-	unsigned block = open_block(SYS_seccomp);
-
+	begin_block(SYS_seccomp);
 	load_arg(0);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, SECCOMP_SET_MODE_FILTER, 0, 3);
 	load_arg(1);
 	emit(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1);
 	ret(SECCOMP_RET_USER_NOTIF);
 	ret(SECCOMP_RET_ALLOW);
-	close_block(block);
 }
 
 static void check_observed(bool observed)
@@ -316,8 +306,7 @@ static void check_observed(bool observed)
  * would be dead or stopped. */
 static void check_owners_signal(void)
 {
-	unsigned block = open_block(SYS_fcntl);
-
+	begin_block(SYS_fcntl);
 	conditions[SYS_fcntl] = "not F_SETSIG with SIGKILL or SIGSTOP (else EPERM)";
 	load_arg(1);
 	emit(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 1, 0);
@@ -326,14 +315,12 @@ static void check_owners_signal(void)
 	refuse_equal(SIGKILL, EPERM);
 	refuse_equal(SIGSTOP, EPERM);
 	ret(SECCOMP_RET_ALLOW);
-	close_block(block);
 }
 
 static void check_arguments(bool observed)
 {
 	const uint32_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
 				    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-	unsigned block;
 
 	check_observed(observed);
 	check_owners_signal();
@@ -354,20 +341,19 @@ static void check_arguments(bool observed)
 	    "AF_UNIX; AF_INET and AF_INET6 with TCP, UDP, ICMP; AF_NETLINK with NETLINK_ROUTE "
 	    "(else EAFNOSUPPORT, EPROTONOSUPPORT)";
 	check_families(SYS_socket);
-	check_families(SYS_socketpair);
+	blocks[SYS_socketpair] = blocks[SYS_socket];
 
 	conditions[SYS_ioctl] = "not TIOCSTI, TIOCLINUX, TIOCCONS (else EPERM)";
-	block = open_block(SYS_ioctl);
+	begin_block(SYS_ioctl);
 	load_arg(1);
 	refuse_equal(TIOCSTI, EPERM);
 	refuse_equal(TIOCLINUX, EPERM);
 	refuse_equal(TIOCCONS, EPERM);
 	ret(SECCOMP_RET_ALLOW);
-	close_block(block);
 
 	conditions[SYS_personality] =
 	    "PER_LINUX, PER_LINUX32, UNAME26, ADDR_NO_RANDOMIZE, or to ask (else EPERM)";
-	block = open_block(SYS_personality);
+	begin_block(SYS_personality);
 	load_arg(0);
 	allow_equal(0xffffffff); /* asks only */
 	allow_equal(PER_LINUX);
@@ -376,14 +362,12 @@ static void check_arguments(bool observed)
 	allow_equal(ADDR_NO_RANDOMIZE); /* gdb, ThreadSanitizer */
 	allow_equal(PER_LINUX32 | ADDR_NO_RANDOMIZE);
 	ret(error_of(EPERM));
-	close_block(block);
 
 	conditions[SYS_prlimit64] = "one's own limits (else EPERM)";
-	block = open_block(SYS_prlimit64);
+	begin_block(SYS_prlimit64);
 	load_arg(0);
 	allow_equal(0);
 	ret(error_of(EPERM));
-	close_block(block);
 }
 
 static void check_architecture(void)
@@ -420,26 +404,97 @@ static void answer(uint32_t action, const char *const *names, size_t count)
 	}
 }
 
-/* Answers the numbers from..to-1 by halving; those at the ends stand for all beyond. */
+/* Whether a number is answered as the one before it. */
+static bool same_as_before(unsigned number)
+{
+	return !blocks[number] && !blocks[number - 1] && answers[number] == answers[number - 1];
+}
+
+/* Jumps of the search that lead out of it: to the answer of a number. */
+static struct exit_jump {
+	unsigned at; /* the instruction */
+	bool yes;    /* which of its two ways */
+	unsigned number;
+} exits[2 * TABLE_SIZE];
+static unsigned exit_count;
+
+static void set_jump(unsigned at, bool yes, unsigned to)
+{
+	unsigned offset = to - at - 1;
+
+	if (offset > 255)
+		abort();
+	*(yes ? &code[at].jt : &code[at].jf) = (uint8_t)offset;
+}
+
+/* Finds the numbers from..to-1 by halving; those at the ends stand for all beyond. */
 static void search(unsigned from, unsigned to)
 {
-	unsigned starts[TABLE_SIZE], runs = 0, middle, jump;
+	unsigned starts[TABLE_SIZE], runs = 0, ends[3], at = code_len;
 
 	for (unsigned i = from; i < to; i++)
-		if (i == from || answers[i] != answers[i - 1])
+		if (i == from || !same_as_before(i))
 			starts[runs++] = i;
-	if (runs == 1) {
-		ret(answers[from]);
-		return;
-	}
-	middle = starts[runs / 2];
-	emit(BPF_JMP | BPF_JGE | BPF_K, middle, 0, 0);
-	jump = code_len - 1;
-	search(from, middle);
-	if (code_len - 1 - jump > 255)
+	if (runs < 2)
 		abort();
-	code[jump].jt = (uint8_t)(code_len - 1 - jump);
-	search(middle, to);
+	ends[0] = from;
+	ends[1] = starts[runs / 2];
+	ends[2] = to;
+	emit(BPF_JMP | BPF_JGE | BPF_K, ends[1], 0, 0);
+	for (unsigned half = 0; half < 2; half++) {
+		unsigned halves_runs = half ? runs - runs / 2 : runs / 2;
+
+		if (halves_runs == 1) {
+			exits[exit_count++] = (struct exit_jump){at, half, ends[half]};
+			continue;
+		}
+		set_jump(at, half, code_len);
+		search(ends[half], ends[half + 1]);
+	}
+}
+
+/* Behind the search, once each: its answers, and the ways to the blocks, which lie too far off for a jump. */
+static void answer_exits(void)
+{
+	for (unsigned i = 0; i < exit_count; i++) {
+		unsigned number = exits[i].number, to = code_len;
+
+		for (unsigned k = 0; k < i && to == code_len && !blocks[number]; k++) {
+			unsigned other = exits[k].number;
+			const struct sock_filter *jump = &code[exits[k].at];
+
+			if (!blocks[other] && answers[other] == answers[number])
+				to = exits[k].at + 1 + (exits[k].yes ? jump->jt : jump->jf);
+		}
+		set_jump(exits[i].at, exits[i].yes, to);
+		if (to != code_len)
+			continue;
+		if (blocks[number])
+			emit(BPF_JMP | BPF_JA, blocks[number] - 1, 0, 0);
+		else
+			ret(answers[number]);
+	}
+	for (unsigned i = 0; i < code_len; i++)
+		if (code[i].code == (BPF_JMP | BPF_JA))
+			code[i].k += code_len - 1 - i;
+}
+
+/* The blocks are in code: puts what leads to them in front. */
+static void assemble(void)
+{
+	static struct sock_filter bodies[sizeof(code) / sizeof(code[0])];
+	unsigned bodies_len = code_len;
+
+	memcpy(bodies, code, code_len * sizeof(code[0]));
+	code_len = exit_count = 0;
+	check_architecture();
+	search(0, TABLE_SIZE);
+	answer_exits();
+	if (code_len + bodies_len > sizeof(code) / sizeof(code[0]))
+		abort();
+	memcpy(code + code_len, bodies, bodies_len * sizeof(code[0]));
+	code_len += bodies_len;
+	memset(blocks, 0, sizeof(blocks));
 }
 
 /* SHA-256 of the program's bytes as the kernel takes them. */
@@ -501,9 +556,8 @@ static void make_payload_filter(bool observed, const char *name)
 	answer(error_of(EACCES), no_access, 1);
 	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
 		answers[newer[i].number] = SECCOMP_RET_ALLOW;
-	check_architecture();
 	check_arguments(observed);
-	search(0, TABLE_SIZE);
+	assemble();
 	print(name);
 	print_answers(name);
 }
@@ -516,8 +570,7 @@ static void make_idle_filter(void)
 
 	fill(SECCOMP_RET_KILL_PROCESS);
 	answer(SECCOMP_RET_ALLOW, idle, sizeof(idle) / sizeof(idle[0]));
-	check_architecture();
-	search(0, TABLE_SIZE);
+	assemble();
 	print("jail_idle_filter");
 }
 
@@ -532,25 +585,21 @@ static void make_observer_filter(void)
 	    "accept4",	"close",	   "poll",     "ppoll",	     "process_vm_readv",
 	    "readlink", "readlinkat",	   "getxattr", "exit_group", "rt_sigreturn",
 	    "openat",	"restart_syscall", "ioctl"};
-	unsigned block;
 
 	fill(SECCOMP_RET_KILL_PROCESS);
 	answer(SECCOMP_RET_ALLOW, calls, sizeof(calls) / sizeof(calls[0]));
-	check_architecture();
-	block = open_block(SYS_ioctl);
+	begin_block(SYS_ioctl);
 	load_arg(1);
 	allow_equal(SECCOMP_IOCTL_NOTIF_RECV);
 	allow_equal(SECCOMP_IOCTL_NOTIF_SEND);
 	allow_equal(SECCOMP_IOCTL_NOTIF_ID_VALID);
 	allow_equal(SECCOMP_IOCTL_NOTIF_SET_FLAGS);
 	ret(SECCOMP_RET_KILL_PROCESS);
-	close_block(block);
-	block = open_block(SYS_openat);
+	begin_block(SYS_openat);
 	load_arg(2);
 	allow_equal(O_RDONLY | O_CLOEXEC);
 	ret(SECCOMP_RET_KILL_PROCESS);
-	close_block(block);
-	search(0, TABLE_SIZE);
+	assemble();
 	print("jail_observer_filter");
 }
 

@@ -60,6 +60,9 @@ static uint32_t run(const struct sock_filter *code, size_t len, const struct sec
 		case BPF_JMP | BPF_JSET | BPF_K:
 			at += a & op->k ? op->jt : op->jf;
 			break;
+		case BPF_JMP | BPF_JA:
+			at += op->k;
+			break;
 		case BPF_RET | BPF_K:
 			return op->k;
 		default:
