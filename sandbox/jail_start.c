@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -66,32 +67,50 @@ struct placed {
 	int number, fd;
 };
 
+struct start {
+	const char *path;
+	struct placed *fds;
+	size_t count;
+	pid_t parent;
+};
+
 /*
- * In the child, between fork and exec: only async-signal-safe calls. Descriptors are first
- * moved above all targets, then down to their numbers, so that no move can overwrite one that
- * is still to come.
+ * The child, in our memory and with our thread waiting until it has become agent-jail: only system calls, and
+ * it changes nothing but what start points to. (No program of ours has a signal handler that could run in it.)
+ * Descriptors are first moved above all targets, then down to their numbers, so that no move can overwrite one
+ * that is still to come.
  */
-static void exec_jail(const char *path, struct placed *fds, size_t count, pid_t parent)
+static int exec_jail(void *argument)
 {
+	struct start *start = argument;
+	struct placed *fds = start->fds;
 	char name[] = "agent-jail";
 	char *const argv[] = {name, NULL};
 	char *const envp[] = {NULL};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (getppid() != start->parent)
 		_exit(EXIT_ISOLATION);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < start->count; i++) {
 		fds[i].fd = fcntl(fds[i].fd, F_DUPFD_CLOEXEC, FD_LAST + 1);
 		if (fds[i].fd < 0)
 			_exit(EXIT_ISOLATION);
 	}
 	close_range(3, FD_LAST, 0);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < start->count; i++)
 		if (dup2(fds[i].fd, fds[i].number) < 0)
 			_exit(EXIT_ISOLATION);
 	close_range(FD_LAST + 1, ~0U, 0);
-	execve(path, argv, envp);
+	execve(start->path, argv, envp);
 	_exit(EXIT_ISOLATION);
+}
+
+/* fork(2) and execve(2) at once, without a copy of our memory that nobody would use. */
+static pid_t spawn_jail(struct start *start)
+{
+	char stack[16384] __attribute__((aligned(16)));
+
+	return clone(exec_jail, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, start);
 }
 
 int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_fd, int stdin_fd,
@@ -104,7 +123,6 @@ int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_f
 	int null AUTO_FD = -1;
 	char *path AUTO_FREE = jail_program(err);
 	int pair[2];
-	pid_t parent = getpid(), pid;
 
 	jail->pid = -1;
 	jail->go_fd = jail->output_fd = -1;
@@ -124,23 +142,20 @@ int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_f
 		read_end = pair[0];
 		write_end = pair[1];
 	}
-	pid = fork();
-	if (pid < 0)
-		return error_errno(err, ERROR_ISOLATION, errno, "jail: fork");
-	if (pid == 0) {
-		struct placed fds[9] = {{STDIN_FILENO, null},
-					{STDOUT_FILENO, null},
-					{FD_FACTS, facts},
-					{FD_SPEC, spec},
-					{FD_GO, go_theirs},
-					{FD_STDIN, in < 0 ? null : in},
-					{FD_STDOUT, out < 0 ? write_end : out},
-					{FD_STDERR, errors < 0 ? write_end : errors},
-					{FD_EGRESS, egress}};
+	struct placed fds[9] = {{STDIN_FILENO, null},
+				{STDOUT_FILENO, null},
+				{FD_FACTS, facts},
+				{FD_SPEC, spec},
+				{FD_GO, go_theirs},
+				{FD_STDIN, in < 0 ? null : in},
+				{FD_STDOUT, out < 0 ? write_end : out},
+				{FD_STDERR, errors < 0 ? write_end : errors},
+				{FD_EGRESS, egress}};
+	struct start start = {path, fds, egress < 0 ? 8 : 9, getpid()};
 
-		exec_jail(path, fds, egress < 0 ? 8 : 9, parent);
-	}
-	jail->pid = pid;
+	jail->pid = spawn_jail(&start);
+	if (jail->pid < 0)
+		return error_errno(err, ERROR_ISOLATION, errno, "jail: clone");
 	jail->go_fd = fd_steal(&go);
 	jail->output_fd = fd_steal(&read_end);
 	return 0;
