@@ -15,6 +15,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 
+#define CGROUP1_MAGIC 0x27e0eb
 #define CGROUP2_MAGIC 0x63677270
 #define FILE_MAX_BYTES (1 << 20)
 
@@ -135,6 +136,20 @@ static int open_path(const char *point, const char *root, const char *path)
 	return open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/*
+ * The same where the hierarchies are mounted as nearly everywhere: without a look at the table of mounts, which is
+ * long. In a container, whose mount shows a part only, our path is not below it.
+ */
+static int open_usual(const char *controller, const char *path)
+{
+	char *full AUTO_FREE = mem_printf("/sys/fs/cgroup/%s%s", controller, path);
+	int fd AUTO_FD = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP1_MAGIC ? fd_steal(&fd)
+									      : -1;
+}
+
 void own_group_tables_release(struct own_group_tables *tables)
 {
 	strbuf_release(&tables->groups);
@@ -164,6 +179,11 @@ int own_group_open(struct own_group_tables *tables, const char *controller, char
 	if (need(&tables->groups, "/proc/self/cgroup") < 0)
 		return -1;
 	own = own_path(tables->groups.data, controller);
+	if (own && controller && (fd = open_usual(controller, own)) >= 0) {
+		if (path)
+			*path = MEM_STEAL(own);
+		return fd;
+	}
 	if (own && need(&tables->mounts, "/proc/self/mountinfo") < 0)
 		return -1;
 	point = own ? find_mount(tables->mounts.data, controller, &root) : NULL;

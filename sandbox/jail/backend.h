@@ -21,7 +21,7 @@ struct backend {
 	int (*root)(struct jail_run *run, struct rootfs *fs);
 	/* The payload, in that root: confines itself, sends MSG_READY and becomes the command, or what
 	 * runs it. Returns only on failure (step_fail). */
-	void (*enter)(struct jail_run *run, const struct rootfs *fs);
+	void (*enter)(struct jail_run *run, struct rootfs *fs);
 	/* Processes and threads of the host that so many of the payload's take. NULL: as many. */
 	uint64_t (*processes)(uint64_t wanted);
 	/* The payload is on a kernel of its own: that has its own clock, and tells the payload's end
@@ -34,6 +34,6 @@ struct backend {
 
 const struct backend *backend_of(const struct jail_spec *spec);
 
-void native_enter(struct jail_run *run, const struct rootfs *fs);
+void native_enter(struct jail_run *run, struct rootfs *fs);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "pipeline/base/error.h"
 #include "pipeline/base/mem.h"
-#include "sandbox/jail/backend.h"
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
@@ -38,6 +37,13 @@ static int receive_parts(struct jail_run *run)
 	return 0;
 }
 
+int build_begin(struct jail_run *run, struct rootfs *fs)
+{
+	if (rootfs_prepare(run, fs) < 0 || receive_parts(run) < 0)
+		return -1;
+	return rootfs_take_proc(run, fs);
+}
+
 int build_root(struct jail_run *run, struct rootfs *fs)
 {
 	struct jail_packet prepared = {.message = MSG_PREPARED};
@@ -45,7 +51,7 @@ int build_root(struct jail_run *run, struct rootfs *fs)
 	int layers[PARTS_MAX];
 	size_t count;
 
-	if (rootfs_prepare(run, fs) < 0 || receive_parts(run) < 0 || rootfs_fill(run, fs) < 0)
+	if (rootfs_fill(run, fs) < 0)
 		return -1;
 	if (step_enter(run, STEP_go) < 0 || packet_send(run->payload_sock, &prepared, -1) < 0 ||
 	    receive_go(run, &go, layers, &count) < 0)
@@ -57,8 +63,7 @@ int build_root(struct jail_run *run, struct rootfs *fs)
 	step_done(run);
 	if (tree_give_writable(run) < 0)
 		return -1;
-	if (rootfs_lay_out(run, fs, &go, run->separate ? layers : NULL) < 0 ||
-	    rootfs_place_proc(run, fs) < 0)
+	if (rootfs_lay_out(run, fs, &go, run->separate ? layers : NULL) < 0)
 		return -1;
-	return backend_of(&run->spec)->root(run, fs);
+	return rootfs_place_proc(run, fs);
 }

@@ -9,11 +9,12 @@
 struct jail_run;
 struct rootfs;
 
-/*
- * Everything up to the new root; waits for outer's parts and for the go, and ends the process
- * when outer is gone or says that there will be none. The old root still lies on top:
- * rootfs_let_go. 0 or -1 (step_fail).
- */
+/* Until there is what the payload needs for its first steps: outer's parts and the jail's proc. 0 or -1
+ * (step_fail). */
+int build_begin(struct jail_run *run, struct rootfs *fs);
+
+/* The rest of the new root; waits for the go, and ends the process when outer is gone or says that there will
+ * be none. 0 or -1 (step_fail). */
 int build_root(struct jail_run *run, struct rootfs *fs);
 
 #endif

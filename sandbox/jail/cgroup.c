@@ -179,12 +179,10 @@ static int make_v1(struct jail_run *run)
 
 int cgroup_make(struct jail_run *run)
 {
-	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
-
 	run->step = STEP_cgroup;
 	if (run->cgroup.kind == CGROUP_V2)
 		return 0;
-	if (find_v1(run, &tables))
+	if (find_v1(run, &run->cgroup.tables))
 		return check_cpu(run) < 0 ? -1 : make_v1(run);
 	close_fds(run->cgroup.parents, CGROUP_DIRS);
 	if (run->spec.limits.degraded_ok)
@@ -261,17 +259,17 @@ static int open_v2(struct jail_run *run, struct own_group_tables *tables)
 
 int cgroup_find(struct jail_run *run)
 {
-	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
+	struct own_group_tables *tables = &run->cgroup.tables;
 	int result;
 
 	if (step_enter(run, STEP_cgroup) < 0)
 		return step_fail(run, "control group");
-	result = is_v1(&tables);
+	result = is_v1(tables);
 	if (result < 0)
 		return step_fail(run, "/proc/self/cgroup");
 	if (result > 0)
 		return 0; /* what version 1 has taken, version 2 does not have */
-	result = open_v2(run, &tables);
+	result = open_v2(run, tables);
 	if (result <= 0)
 		return result;
 	step_done(run);
@@ -347,6 +345,7 @@ static void close_all(struct jail_cgroup *group)
 	close_fds(group->dirs, CGROUP_DIRS);
 	close_fds(group->attach, CGROUP_DIRS);
 	close_fds(&group->ctl, 1);
+	own_group_tables_release(&group->tables);
 	group->kind = CGROUP_NONE;
 }
 

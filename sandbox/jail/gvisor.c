@@ -22,6 +22,7 @@
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/parts.h"
+#include "sandbox/jail/payload.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/runner.h"
@@ -366,7 +367,7 @@ static int place_descriptors(struct jail_run *run, const struct rootfs *fs)
 	return 0;
 }
 
-void gvisor_enter(struct jail_run *run, const struct rootfs *fs)
+void gvisor_enter(struct jail_run *run, struct rootfs *fs)
 {
 	/* clang-format off */
 	const char *const command[] = {
@@ -379,6 +380,9 @@ void gvisor_enter(struct jail_run *run, const struct rootfs *fs)
 	/* clang-format on */
 	const char *const no_env[] = {NULL};
 
+	if (payload_let_root_change(run) < 0 || payload_await_root(run, fs) < 0 ||
+	    payload_await_end_of_old(run) < 0)
+		return;
 	if (step_enter(run, STEP_cgroupns) < 0 || unshare(CLONE_NEWCGROUP) < 0) {
 		step_fail(run, "unshare(CLONE_NEWCGROUP)");
 		return;

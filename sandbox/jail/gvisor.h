@@ -28,7 +28,7 @@ int gvisor_find(struct jail_run *run);
 int gvisor_root(struct jail_run *run, struct rootfs *fs);
 
 /* The payload: becomes runsc. Returns only on failure (step_fail). */
-void gvisor_enter(struct jail_run *run, const struct rootfs *fs);
+void gvisor_enter(struct jail_run *run, struct rootfs *fs);
 
 /* Host processes and threads that the sandbox needs for so many of the payload's. */
 uint64_t gvisor_processes(uint64_t wanted);

@@ -25,6 +25,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/backend.h"
 #include "sandbox/jail/build.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/net.h"
@@ -273,34 +274,56 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 	packet_send(run->helper_sock, &packet, -1);
 }
 
-/* The old root goes while the payload gives up its power; then so do we, and the payload may go on. */
-static int let_go(struct jail_run *run, int built)
+/* What the payload has to know by now. */
+static int tell_payload(struct jail_run *run, const struct rootfs *fs)
 {
-	if (rootfs_let_go(run) < 0)
-		return -1;
-	if (confine_helper() < 0)
-		return step_fail(run, "the helper cannot give up its capabilities");
-	return write(built, "", 1) == 1 ? 0
-					: step_fail(run, "the payload cannot be told to go on");
+	struct jail_packet packet = {.message = MSG_PREPARED, .done = run->done};
+
+	memcpy(packet.work, fs->work, sizeof(packet.work));
+	memcpy(packet.note, run->note, sizeof(packet.note));
+	return packet_send(run->root_sock, &packet, -1) < 0
+		   ? step_fail(run, "the payload cannot be told to go on")
+		   : 0;
 }
 
-/* The payload. *pidfd and *built are owned by the caller. Its process id, or -1 (step_fail). */
-static pid_t bear_payload(struct jail_run *run, const struct rootfs *fs, int life, int *pidfd,
-			  int *built)
+/* Once the payload has its user namespace the root is changed. The old one goes while the payload gives up its
+ * power; then so do we, and the payload may go on. */
+static int change_root(struct jail_run *run, struct rootfs *fs)
+{
+	struct jail_packet packet;
+
+	run->step = STEP_payload;
+	errno = 0;
+	if (packet_receive(run->root_sock, &packet, NULL) != 1)
+		return step_fail(
+		    run, "the payload ended before its time"); /* it has told outer why */
+	if (backend_of(&run->spec)->root(run, fs) < 0 || tell_payload(run, fs) < 0 ||
+	    rootfs_let_go(run, fs) < 0)
+		return -1;
+	run->done |= 1ULL << STEP_root | 1ULL << STEP_pivot;
+	if (confine_helper() < 0)
+		return step_fail(run, "the helper cannot give up its capabilities");
+	return tell_payload(run, fs);
+}
+
+/* The payload. *pidfd is owned by the caller. Its process id, or -1 (step_fail). */
+static pid_t bear_payload(struct jail_run *run, struct rootfs *fs, int life, int *pidfd)
 {
 	int ends[2];
 	pid_t payload;
 
-	if (step_enter(run, STEP_payload) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+	if (step_enter(run, STEP_payload) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return step_fail(run, "fork of the payload");
 	payload = fork_payload(run);
 	if (payload == 0) {
 		close(life); /* the helper's alone, or PID 1 would outlive it */
 		close(ends[1]);
-		payload_main(run, fs, ends[0]);
+		run->root_sock = ends[0];
+		payload_main(run, fs);
 	}
 	close(ends[0]);
-	*built = ends[1];
+	run->root_sock = ends[1];
 	*pidfd = payload > 0 ? pidfd_open(payload, 0) : -1;
 	return *pidfd < 0 ? step_fail(run, "fork of the payload") : payload;
 }
@@ -335,16 +358,16 @@ static int set_up(struct jail_run *run, struct rootfs *fs)
 void helper_main(struct jail_run *run)
 {
 	struct jail_packet failed = {.message = MSG_FAILED};
-	int life = -1, pidfd = -1, built = -1;
+	int life = -1, pidfd = -1;
 	pid_t idle = -1, payload = -1;
 	struct rootfs fs;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_DFL);
 	if (set_up(run, &fs) == 0 && (life = bear_idle(run, &idle)) >= 0 &&
-	    build_root(run, &fs) == 0 &&
-	    (payload = bear_payload(run, &fs, life, &pidfd, &built)) > 0 &&
-	    let_go(run, built) == 0) {
+	    build_begin(run, &fs) == 0 &&
+	    (payload = bear_payload(run, &fs, life, &pidfd)) > 0 && build_root(run, &fs) == 0 &&
+	    change_root(run, &fs) == 0) {
 		const int kept[] = {life, pidfd, run->helper_sock, run->net_sock};
 
 		close_all_but(kept, ARRAY_LEN(kept));

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
+#include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/observe.h"
+#include "sandbox/jail/payload.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/stdio_kind.h"
@@ -33,18 +35,26 @@ static int place_stdio(int from, int to)
 	return dup2(from, to);
 }
 
-/* Right above the standard descriptors: to outer, and where there is an observer to that. */
+/* Right above the standard descriptors: to outer, where there is an observer to that, from the helper. */
 static int place_socks(struct jail_run *run)
 {
-	int net = run->spec.observe ? fcntl(run->net_sock, F_DUPFD_CLOEXEC, 5) : -1;
+	int *const kept[] = {&run->payload_sock, run->spec.observe ? &run->net_sock : NULL,
+			     &run->root_sock};
+	int next = 3;
 
-	if ((run->spec.observe && net < 0) ||
-	    (run->payload_sock != 3 && dup3(run->payload_sock, 3, O_CLOEXEC) < 0) ||
-	    (net >= 0 && dup3(net, 4, O_CLOEXEC) < 0))
-		return -1;
-	run->payload_sock = 3;
-	run->net_sock = net < 0 ? -1 : 4;
-	return close_range(net < 0 ? 4 : 5, ~0U, 0);
+	if (!run->spec.observe)
+		run->net_sock = -1;
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) /* above all of their places first */
+		if (kept[i] && (*kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, 6)) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+		if (!kept[i])
+			continue;
+		if (dup3(*kept[i], next, O_CLOEXEC) < 0)
+			return -1;
+		*kept[i] = next++;
+	}
+	return close_range((unsigned)next, ~0U, 0);
 }
 
 static int close_all_but_socks(struct jail_run *run)
@@ -60,14 +70,16 @@ static int close_all_but_socks(struct jail_run *run)
 	return 0;
 }
 
-static int confine(struct jail_run *run, const struct rootfs *fs)
+static int confine(struct jail_run *run, struct rootfs *fs)
 {
 	if (step_enter(run, STEP_cgroupns) < 0 || unshare(CLONE_NEWCGROUP) < 0)
 		return step_fail(run, "unshare(CLONE_NEWCGROUP)");
 	step_done(run);
-	if (confine_ids(run, fs->proc, fs->sys) < 0 || confine_rlimits(run) < 0 ||
-	    close_all_but_socks(run) < 0 || confine_capabilities(run) < 0 ||
+	if (confine_ids(run, fs->proc, fs->sys) < 0 || payload_let_root_change(run) < 0 ||
+	    confine_rlimits(run) < 0 || confine_capabilities(run) < 0 ||
+	    payload_await_root(run, fs) < 0 || close_all_but_socks(run) < 0 ||
 	    confine_landlock(run) < 0 || confine_seccomp(run) < 0 ||
+	    payload_await_end_of_old(run) < 0 ||
 	    confine_self_test(run, run->spec.observe ? run->net_sock : run->payload_sock) < 0)
 		return -1;
 	return observe_confirm(run);
@@ -102,7 +114,7 @@ static void become(struct jail_run *run, const struct rootfs *fs)
 	_exit(127);
 }
 
-void native_enter(struct jail_run *run, const struct rootfs *fs)
+void native_enter(struct jail_run *run, struct rootfs *fs)
 {
 	if (confine(run, fs) < 0)
 		return;

@@ -56,6 +56,7 @@ struct observer {
 	struct resolver *resolver;
 	uint64_t seen;	       /* calls, before the command began */
 	bool counting;	       /* it has begun */
+	bool answers;	       /* the payload waits to hear what was seen before */
 	struct program asking; /* the last that turned to the resolver */
 	struct recent recent[RECENT];
 	unsigned next; /* in recent */
@@ -350,7 +351,14 @@ static void on_name(void *arg, const struct dns_question *question)
 
 /* ---- PID 1 ---- */
 
-/* The payload's messages: its listener, then that the command begins. */
+static void take_listener(struct observer *observer, int fd)
+{
+	observer->listener = fd;
+	/* the caller and we take turns anyhow: on one processor, where the kernel can (6.6) */
+	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+}
+
+/* The payload's messages: its listener, then that the command begins; in a brief start both in one. */
 static void on_control(struct observer *observer)
 {
 	struct jail_packet packet;
@@ -358,16 +366,16 @@ static void on_control(struct observer *observer)
 
 	if (packet_receive(observer->control, &packet, &fd) != 1)
 		_exit(1);
-	if (packet.message == MSG_LISTENER && fd >= 0 && observer->listener < 0) {
-		observer->listener = fd;
-		/* the caller and we take turns anyhow: on one processor, where the kernel can (6.6) */
-		ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	if ((fd >= 0) != (observer->listener < 0))
+		_exit(1);
+	if (fd >= 0)
+		take_listener(observer, fd);
+	if (packet.message == MSG_LISTENER && observer->answers && fd >= 0)
 		return;
-	}
-	if (packet.message != MSG_COMMAND || fd >= 0)
+	if (packet.message != MSG_COMMAND || observer->answers == (fd >= 0))
 		_exit(1);
 	packet.seen = observer->seen;
-	if (packet_send(observer->control, &packet, -1) < 0)
+	if (observer->answers && packet_send(observer->control, &packet, -1) < 0)
 		_exit(1);
 	observer->counting = true;
 }
@@ -427,7 +435,8 @@ void observe_serve(struct jail_run *run, int life, struct resolver *resolver)
 				    .life = life,
 				    .control = run->net_sock,
 				    .listener = -1,
-				    .resolver = resolver};
+				    .resolver = resolver,
+				    .answers = !confine_is_brief(run)};
 	/* The control socket stays open in any case: by its end the helper sees ours. */
 	int *const fds[] = {&observer.life, &observer.control, &resolver->udp, &resolver->tcp};
 	unsigned count = run->spec.observe ? 4 : 2;
@@ -455,9 +464,20 @@ int observe_hand_over(struct jail_run *run, int listener)
 
 	if (step_enter(run, STEP_observe) < 0)
 		return step_fail(run, "observer");
-	if (run->spec.observe && packet_send(run->net_sock, &packet, owned) < 0)
+	if (run->spec.observe && confine_is_brief(run))
+		run->listener = fd_steal(&owned); /* its probes are none that are observed */
+	else if (run->spec.observe && packet_send(run->net_sock, &packet, owned) < 0)
 		return step_fail(run, "the observer cannot be given what it listens on");
 	return 0;
+}
+
+/* Whether PID 1 has seen what the self-test tried. */
+static int hear_of_self_test(struct jail_run *run, struct jail_packet *packet)
+{
+	if (packet_receive(run->net_sock, packet, NULL) != 1)
+		return step_fail(run, "the observer does not answer");
+	errno = 0;
+	return packet->seen ? 0 : step_fail(run, "the observer saw nothing of the self-test");
 }
 
 int observe_confirm(struct jail_run *run)
@@ -466,14 +486,13 @@ int observe_confirm(struct jail_run *run)
 
 	run->step = STEP_observe;
 	if (run->spec.observe) {
-		if (packet_send(run->net_sock, &packet, -1) < 0 ||
-		    packet_receive(run->net_sock, &packet, NULL) != 1)
-			return step_fail(run, "the observer does not answer");
-		errno = 0;
-		if (!packet.seen && !confine_is_brief(run)) /* which tries to reach nothing */
-			return step_fail(run, "the observer saw nothing of the self-test");
+		if (packet_send(run->net_sock, &packet, run->listener) < 0)
+			return step_fail(run, "the observer cannot be told");
+		if (!confine_is_brief(run) && hear_of_self_test(run, &packet) < 0)
+			return -1;
 		close(run->net_sock);
-		run->net_sock = -1;
+		fd_close_ptr(&run->listener);
+		run->net_sock = run->listener = -1;
 	}
 	step_done(run);
 	return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -33,30 +34,57 @@ static int move_in(struct jail_run *run)
 	return net_join(run);
 }
 
-/* The helper writes a byte once the old root is gone: what lies over the root is a changed root to the
- * kernel, and then there is no user namespace for us. */
-static int wait_for_root(struct jail_run *run, int built)
+int payload_let_root_change(struct jail_run *run)
 {
-	char byte;
-	ssize_t n;
+	struct jail_packet packet = {.message = MSG_PREPARED};
 
 	run->step = STEP_pivot;
-	do
-		n = read(built, &byte, 1);
-	while (n < 0 && errno == EINTR);
-	if (n == 0)
+	if (packet_send(run->root_sock, &packet, -1) < 0)
 		_exit(1); /* the helper failed and has told outer why */
-	if (n < 0)
-		return step_fail(run, "the helper cannot be heard");
-	run->done |= 1ULL << STEP_root | 1ULL << STEP_pivot;
-	close(built);
 	return 0;
 }
 
-void payload_main(struct jail_run *run, const struct rootfs *fs, int built)
+static int hear_helper(struct jail_run *run, struct jail_packet *packet)
+{
+	int got;
+
+	run->step = STEP_pivot;
+	got = packet_receive(run->root_sock, packet, NULL);
+	if (got == 0)
+		_exit(1); /* the helper failed and has told outer why */
+	if (got < 0)
+		return step_fail(run, "the helper cannot be heard");
+	run->done |= packet->done;
+	return 0;
+}
+
+int payload_await_root(struct jail_run *run, struct rootfs *fs)
+{
+	struct jail_packet packet;
+
+	if (hear_helper(run, &packet) < 0)
+		return -1;
+	memcpy(fs->work, packet.work, sizeof(fs->work));
+	if (packet.note[0])
+		memcpy(run->note, packet.note, sizeof(run->note));
+	return 0;
+}
+
+int payload_await_end_of_old(struct jail_run *run)
+{
+	struct jail_packet packet;
+
+	if (hear_helper(run, &packet) < 0)
+		return -1;
+	close(run->root_sock);
+	run->root_sock = -1;
+	return 0;
+}
+
+void payload_main(struct jail_run *run, struct rootfs *fs)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (move_in(run) == 0 && wait_for_root(run, built) == 0)
+	if (move_in(run) == 0)
 		backend_of(&run->spec)->enter(run, fs);
 	give_up(run);
 }

@@ -50,16 +50,37 @@ static int open_parent(int root, const char *path)
 	return fd;
 }
 
+/* The directory that was asked for last: most mounts of a spec are in the same. */
+struct parent {
+	const char *path; /* what was in it; NULL: none yet */
+	size_t len;	  /* of the directory's own path */
+	int fd;		  /* owned, or -1 */
+};
+
+static int find_parent(int root, const char *path, struct parent *last)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+
+	if (last->path && last->len == len && memcmp(last->path, path, len) == 0)
+		return last->fd;
+	fd_close_ptr(&last->fd);
+	last->fd = open_parent(root, path);
+	last->path = last->fd < 0 ? NULL : path;
+	last->len = len;
+	return last->fd;
+}
+
 /* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
  * tree. A link at its place is not followed. */
-static int place(int root, int tree_fd, const char *path, bool is_file)
+static int place(int root, int tree_fd, const char *path, bool is_file, struct parent *last)
 {
-	int tree AUTO_FD = tree_fd, parent AUTO_FD = -1;
+	int tree AUTO_FD = tree_fd, parent;
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
 	if (tree < 0)
 		return -1;
-	parent = open_parent(root, path);
+	parent = find_parent(root, path, last);
 	if (parent < 0 || ((is_file ? mknodat(parent, name, S_IFREG | 0444, 0)
 				    : mkdirat(parent, name, 0755)) < 0 &&
 			   errno != EEXIST))
@@ -283,6 +304,8 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
+#define OLD_ROOT "run/.old" /* below it nothing else is mounted */
+
 /*
  * Puts an unreadable empty file over what any user could read or what must not be there at all,
  * a read-only view of itself over what is set there. The rest of /proc outside of one's own
@@ -316,17 +339,22 @@ static int mask_proc(int root)
 	return unlinkat(root, "run/.hidden", 0);
 }
 
+int rootfs_take_proc(struct jail_run *run, struct rootfs *fs)
+{
+	if (step_enter(run, STEP_proc) < 0 || receive_proc(run, fs) < 0)
+		return step_fail(run, "proc");
+	/* a path that starts here does not meet the mask that will be above it */
+	fs->sys = openat(fs->proc, "sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fs->sys < 0 ? step_fail(run, "/proc") : 0;
+}
+
 int rootfs_place_proc(struct jail_run *run, struct rootfs *fs)
 {
 	int tree;
 
-	if (step_enter(run, STEP_proc) < 0 || receive_proc(run, fs) < 0)
-		return step_fail(run, "proc");
-	if (move_mount(fs->proc, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return step_fail(run, "/proc");
-	/* a path that starts here does not meet the mask above it */
-	fs->sys = openat(fs->proc, "sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fs->sys < 0 || mask_proc(fs->root) < 0)
+	run->step = STEP_proc;
+	if (move_mount(fs->proc, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+	    mask_proc(fs->root) < 0)
 		return step_fail(run, "/proc");
 	tree = tree_open_path(AT_FDCWD, "/sys/devices/system/cpu");
 	if (tree >= 0) { /* hwloc, JVM, sysconf(3) count processors there */
@@ -340,7 +368,7 @@ int rootfs_place_proc(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
-int rootfs_fill(struct jail_run *run, struct rootfs *fs)
+static int fill(struct jail_run *run, struct rootfs *fs, struct parent *last)
 {
 	if (step_enter(run, STEP_mounts) < 0)
 		return step_fail(run, "mounts of the spec");
@@ -356,12 +384,21 @@ int rootfs_fill(struct jail_run *run, struct rootfs *fs)
 		}
 		if (source->tree < 0)
 			continue;
-		if (place(fs->root, fd_steal(&source->tree), target, source->is_file) < 0)
+		if (place(fs->root, fd_steal(&source->tree), target, source->is_file, last) < 0)
 			return step_fail(run, "%s cannot be mounted on /%s",
 					 run->spec.mounts[i].source, target);
 	}
 	step_done(run);
 	return 0;
+}
+
+int rootfs_fill(struct jail_run *run, struct rootfs *fs)
+{
+	struct parent last = {.fd = -1};
+	int result = fill(run, fs, &last);
+
+	fd_close_ptr(&last.fd);
+	return result;
 }
 
 static int place_scratch(struct jail_run *run, struct rootfs *fs)
@@ -378,6 +415,7 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 void rootfs_init(struct rootfs *fs)
 {
 	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = -1;
+	fs->old = ".";
 }
 
 int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
@@ -393,21 +431,26 @@ int rootfs_prepare(struct jail_run *run, struct rootfs *fs)
 
 int rootfs_pivot(struct jail_run *run, struct rootfs *fs)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-
-	if (step_enter(run, STEP_pivot) < 0 ||
-	    mount_setattr(fs->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return step_fail(run, "the root cannot be made read-only");
-	if (fchdir(fs->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+	/* Not on top, where the payload could make no user namespace before it is gone: to the kernel that
+	 * is a changed root. */
+	if (step_enter(run, STEP_pivot) < 0 || mkdirat(fs->root, OLD_ROOT, 0700) < 0 ||
+	    fchdir(fs->root) < 0 || syscall(SYS_pivot_root, ".", OLD_ROOT) < 0)
 		return step_fail(run, "pivot_root");
+	fs->old = OLD_ROOT;
 	return 0;
 }
 
-int rootfs_let_go(struct jail_run *run)
+int rootfs_let_go(struct jail_run *run, struct rootfs *fs)
 {
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
 	run->step = STEP_pivot;
-	/* The old root lies on top of the new one, and "." is their place (pivot_root(2)). */
-	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+	if (umount2(fs->old, MNT_DETACH) < 0 || chdir("/") < 0)
 		return step_fail(run, "the old root cannot be unmounted");
+	if (strcmp(fs->old, ".") == 0)
+		return 0; /* what is below it was made so already */
+	if (unlinkat(fs->root, fs->old, AT_REMOVEDIR) < 0 ||
+	    mount_setattr(fs->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return step_fail(run, "the root cannot be made read-only");
 	return 0;
 }

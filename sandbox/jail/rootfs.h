@@ -11,6 +11,8 @@ struct jail_packet;
 struct jail_run;
 
 struct rootfs {
+	const char *
+	    old; /* where the old root lies until rootfs_let_go, seen from the new one; "." is on top */
 	int proc;    /* owned: the jail's proc */
 	int sys;     /* owned: its sys directory, beneath the mask: for the last writes of the
 		     set-up */
@@ -45,15 +47,17 @@ int rootfs_fill(struct jail_run *run, struct rootfs *fs);
 int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go *go,
 		   int *layers);
 
-/* Waits for PID 1's proc and mounts it, with its masks. After the rest, so that PID 1 may take its
- * time. 0 or -1. */
+/* Waits for PID 1's proc. 0 or -1. */
+int rootfs_take_proc(struct jail_run *run, struct rootfs *fs);
+
+/* Mounts it, with its masks, and what is shown of /sys. 0 or -1. */
 int rootfs_place_proc(struct jail_run *run, struct rootfs *fs);
 
-/* Makes the new root the root, read-only. The old one lies on top of it until rootfs_let_go, out of
- * reach of any path but ".". 0 or -1. */
+/* Makes the new root the root. 0 or -1. */
 int rootfs_pivot(struct jail_run *run, struct rootfs *fs);
 
-/* Unmounts the old root: the kernel waits for all of its processors here. 0 or -1 (step_fail). */
-int rootfs_let_go(struct jail_run *run);
+/* Unmounts the old root, for which the kernel waits for all of its processors, and makes the new one
+ * read-only. 0 or -1 (step_fail). */
+int rootfs_let_go(struct jail_run *run, struct rootfs *fs);
 
 #endif

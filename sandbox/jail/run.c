@@ -32,7 +32,7 @@ void run_init(struct jail_run *run)
 	run->applied_file = run->runtime = run->self = run->said = -1;
 	run->work_give = -1;
 	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = run->map_ns =
-	    -1;
+	    run->root_sock = run->listener = -1;
 }
 
 const char *step_name(enum jail_step step)

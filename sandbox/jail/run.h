@@ -10,7 +10,8 @@
  *	payload  second child of the helper: gives up power, runs the command
  *
  * Creating a network namespace and opening the mounts take as long as all the rest, so these
- * three are done at the same time by idle, outer and the helper.
+ * three are done at the same time by idle, outer and the helper; and the payload is born before the root
+ * is built, for what it gives up that has nothing to do with it.
  *
  * Every step of the set-up has a name; when one fails the payload is not started and the facts
  * name it. A step that is a layer of isolation is listed in the facts once it holds.
@@ -24,6 +25,7 @@
 #include <sys/types.h>
 
 #include "sandbox/jail_spec.h"
+#include "sandbox/own_group.h"
 
 struct observe_table;
 
@@ -76,6 +78,7 @@ struct jail_cgroup {
 	int attach[CGROUP_DIRS];  /* owned: v1: their "tasks", written by the payload about
 				     itself */
 	int ctl;		  /* owned: v2: "ctl", where the helper is born */
+	struct own_group_tables tables; /* owned: of /proc, as read until the group is made */
 };
 
 struct jail_applied;
@@ -99,6 +102,8 @@ struct jail_run {
 	int self;		     /* owned: gvisor: our own program, or -1 */
 	int said;		     /* owned: gvisor: what runsc says, a memory file, or -1 */
 	int net_sock;	      /* this process's end of PID 1 <-> helper, then payload, or -1 */
+	int root_sock;	      /* this process's end of helper <-> payload, or -1 */
+	int listener;	      /* owned: payload: of its filter, until PID 1 has it, or -1 */
 	bool told_to_observe; /* by the spec, whatever the backend can */
 	struct observe_table *observed; /* shared by all; NULL: not observed */
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
@@ -130,7 +135,8 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size);
 /* Between outer, helper and payload: one packet a message (SOCK_SEQPACKET). */
 enum jail_message {
 	MSG_FAILED = 1, /* helper, payload: failure */
-	MSG_PREPARED,	/* helper: waits for the go; PID 1 to payload: its network */
+	MSG_PREPARED, /* helper: waits for the go; PID 1 to helper: its proc, to payload: its network; between
+			   helper and payload: see payload.h */
 	MSG_COPY,    /* helper: asks outer to copy the layers; carries the directory; which: "w"
 		       or "h" */
 	MSG_COPIED,  /* outer: done */
