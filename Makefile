@@ -23,9 +23,9 @@ agent-layer_LIBS   := -ljansson -lgit2
 agent-fetch_OURS   := fetch gitops pipeline sandbox base
 agent-fetch_LIBS   := -ljansson -lgit2
 agent-model_OURS   := model http gitops pipeline sandbox base
-agent-model_LIBS   := -ljansson -lgit2 -lcurl -lutf8proc
+agent-model_LIBS   := -ljansson -lgit2 -lcurl -lutf8proc -lz
 agent-apply_OURS   := forge gitops pipeline sandbox base
-agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lm
+agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lz -lm
 agent-test_OURS    := gitops pipeline sandbox base
 agent-test_LIBS    := -ljansson -lgit2 -lutf8proc
 agent-publish_OURS := publish gitops pipeline sandbox base
@@ -148,7 +148,7 @@ $(B)/unit/%: tests/unit/%.c $(foreach a,$(filter-out base-static sandbox-spec pr
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Itests/lib $< -o $@ $(LDHARDEN) \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
-	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3 -lutf8proc -lm
+	    -lcmocka -ljansson -lgit2 -lcurl -lsqlite3 -lutf8proc -lz -lm
 # Helpers of the wall tests: programs that attack from within a row, and one that starts rows.
 WALL_BIN := $(patsubst tests/wall/%.c,$(B)/wall/%,$(wildcard tests/wall/*.c))
 $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)

@@ -68,7 +68,11 @@ struct edit {
 	bool remove; /* the file goes away; the hunks hold all of it */
 	bool search; /* a search and replace block: line numbers that were copied along, and a
 			blank first line, are forgiven */
-	bool binary; /* the patch says that the file is binary and does not hold its bytes */
+	bool
+	    binary; /* the patch says that the file is binary; text: its new bytes, or NULL: it does
+			not hold them */
+	bool delta;	       /* binary: text is what makes the new bytes from the old ones
+		       (gitops/binpatch.h) */
 	char *old_id, *new_id; /* owned: what blob ids begin with, as the patch says; or NULL */
 	struct edit_hunk *hunks; /* owned */
 	size_t hunk_count;

@@ -64,5 +64,7 @@ int edit_look_target(struct edit_job *job, const char *to);
 
 int edit_do_replace(struct edit_job *job);
 int edit_do_patch(struct edit_job *job);
+/* The new bytes by a binary patch, appended; decided when result->code is set. */
+int edit_binary_bytes(struct edit_job *job, struct strbuf *out);
 
 #endif

@@ -12,7 +12,7 @@
 static const struct {
 	const char *name;
 	enum edit_op op;
-	const char *keys[14];
+	const char *keys[18];
 } ops[] = {
     {"write",
      EDIT_WRITE,
@@ -24,8 +24,8 @@ static const struct {
     {"chmod", EDIT_CHMOD, {"op", "path", "mode"}},
     {"patch",
      EDIT_PATCH,
-     {"op", "path", "to", "copy", "create", "remove", "binary", "search", "mode", "old_id",
-      "new_id", "hunks"}},
+     {"op", "path", "to", "copy", "create", "remove", "binary", "delta", "content",
+      "content_base64", "search", "mode", "old_id", "new_id", "hunks"}},
 };
 
 /* A member "key" or "key_base64", owned by the caller. Absent: empty when optional. */
@@ -110,7 +110,10 @@ static int take_patch(const struct json *object, struct edit *edit, struct error
 	edit->create = js_bool(object, "create", false);
 	edit->remove = js_bool(object, "remove", false);
 	edit->binary = js_bool(object, "binary", false);
+	edit->delta = js_bool(object, "delta", false);
 	edit->search = js_bool(object, "search", false);
+	if (rc == 0)
+		rc = take_bytes(object, "content", true, &edit->text, &edit->text_len, err);
 	if (rc == 0)
 		rc = take_mode(object, &edit->mode, err);
 	if (rc == 0)
@@ -224,6 +227,9 @@ static void set_patch(struct json *object, const struct edit *edit)
 	set_flag(object, "create", edit->create);
 	set_flag(object, "remove", edit->remove);
 	set_flag(object, "binary", edit->binary);
+	set_flag(object, "delta", edit->delta);
+	if (edit->binary && edit->text)
+		js_set_bytes(object, "content", edit->text, edit->text_len);
 	set_flag(object, "search", edit->search);
 	set_mode(object, edit->mode);
 	set_text(object, "old_id", edit->old_id);

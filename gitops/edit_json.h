@@ -8,7 +8,7 @@
  *	{"op":"delete","path":P}
  *	{"op":"rename","path":P,"to":P}
  *	{"op":"chmod","path":P,"mode":"100644"|"100755"}
- *	{"op":"patch","path":P,"to":P?,"copy":true?,"create":true?,"remove":true?,"binary":true?,
+ *	{"op":"patch","path":P,"to":P?,"copy":true?,"create":true?,"remove":true?,"binary":true?,"delta":true?,"content":T?,
  *	 "search":true?,"mode"?,"old_id":HEX?,"new_id":HEX?,"hunks":[{"body":T,"line":N?,
  *	 "scope":T?,"must_scope":true?,"at_end":true?,"ordered":true?}...]}   as struct edit has it
  *

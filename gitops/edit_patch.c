@@ -185,10 +185,13 @@ static int create_file(struct edit_job *job)
 {
 	const struct edit *edit = job->edit;
 	AUTO_STRBUF struct strbuf bytes = STRBUF_NONE;
+	char oid[GITOPS_OID_SIZE]; /* the patch's own says that nothing is left out */
 	int rc;
 
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
-	if (!hunks_new_file(edit->hunks, edit->hunk_count, &bytes))
+	if (edit->binary && ((rc = edit_binary_bytes(job, &bytes)) < 0 || job->result->code))
+		return rc;
+	if (!edit->binary && !hunks_new_file(edit->hunks, edit->hunk_count, &bytes))
 		return edit_decide(
 		    job, EDIT_MALFORMED,
 		    "'%s' is to be made, and not all of its lines begin with '+'", job->path);
@@ -203,13 +206,17 @@ static int create_file(struct edit_job *job)
 		return edit_decide(job, EDIT_EXISTS, "'%s' exists already; edit it instead",
 				   job->path);
 	}
-	if (hunks_elide(job, edit->hunks, edit->hunk_count))
+	repo_hash_blob(bytes.data, bytes.len, oid);
+	if (!id_begins(oid, edit->new_id) && hunks_elide(job, edit->hunks, edit->hunk_count))
 		return edit_decide_elision(job);
 	enum view_kind kind = edit_kind(job, VIEW_NONE);
 	if ((rc = edit_put(job, kind, &bytes)) < 0 || job->result->code)
 		return rc;
 	job->result->line = 1;
 	job->result->places = 1;
+	if (edit->binary)
+		return edit_decide(job, EDIT_OK, "created '%s' (%zu bytes)", job->path,
+				   bytes.len);
 	return edit_decide(job, EDIT_OK, "created '%s' (%zu lines)", job->path,
 			   edit_count_lines(bytes.data, bytes.len));
 }
@@ -225,14 +232,19 @@ static int remove_file(struct edit_job *job)
 		return rc;
 	strbuf_init(&bytes, STRBUF_MAX);
 	if (job->data.len) {
-		rc = job->edit->hunk_count ? change_bytes(job, &bytes) : 0;
+		bool binary = job->edit->binary, hunks = job->edit->hunk_count > 0;
+
+		rc = binary  ? edit_binary_bytes(job, &bytes)
+		     : hunks ? change_bytes(job, &bytes)
+			     : 0;
 		if (rc < 0)
 			return rc;
 		if (job->result->code == EDIT_ALREADY_APPLIED || job->result->code == EDIT_NOOP)
 			job->result->code = EDIT_NO_MATCH;
 		if (job->result->code)
 			return 0;
-		if (!job->edit->hunk_count || bytes.len > (job->has_bom ? EDIT_BOM_LEN : 0))
+		if ((!hunks && !binary) ||
+		    bytes.len > (job->has_bom && !binary ? EDIT_BOM_LEN : 0))
 			return edit_decide(
 			    job, EDIT_NO_MATCH,
 			    "'%s' has other lines than those that the patch removes with it; "
@@ -281,7 +293,9 @@ static int change_file(struct edit_job *job)
 	if (rc < 0 || job->result->code)
 		return rc;
 	strbuf_init(&bytes, view_get_limits(job->view)->file_bytes);
-	if (edit->hunk_count)
+	if (edit->binary)
+		rc = edit_binary_bytes(job, &bytes);
+	else if (edit->hunk_count)
 		rc = change_bytes(job, &bytes);
 	else
 		strbuf_add(&bytes, job->data.data, job->data.len);
@@ -338,11 +352,6 @@ int edit_do_patch(struct edit_job *job)
 		return edit_decide(job, EDIT_MODE,
 				   "'%s' can only be a regular file, executable or not (links "
 				   "and submodules are not made)",
-				   job->path);
-	if (edit->binary)
-		return edit_decide(job, EDIT_BINARY,
-				   "the patch says that '%s' is binary and does not hold its "
-				   "bytes",
 				   job->path);
 	if (creates)
 		return create_file(job);

@@ -33,6 +33,7 @@ struct diff {
 	long missing_added; /* of a new file */
 	char last_mark;
 	size_t hunk_end; /* first line behind it */
+	size_t inflated; /* bytes of binary patches so far */
 };
 
 static void section_release(struct section *section)
@@ -278,9 +279,8 @@ static bool take_header(struct diff *diff)
 		return true;
 	}
 	struct line line = doc_line(diff->doc, diff->at);
-	if (doc_begins(diff->doc, diff->at, "GIT binary patch") ||
-	    (doc_begins(diff->doc, diff->at, "Binary files ") && line.len > 7 &&
-	     !memcmp(line.text + line.len - 7, " differ", 7))) {
+	if (doc_begins(diff->doc, diff->at, "Binary files ") && line.len > 7 &&
+	    !memcmp(line.text + line.len - 7, " differ", 7)) {
 		section->binary = true;
 		return true;
 	}
@@ -494,6 +494,10 @@ static int take_line(struct diff *diff)
 		if (begin_section(diff, true) < 0)
 			return -1;
 		diff->section.git_names = doc_rest(doc, diff->at, 11);
+	} else if (diff->section.open && !diff->section.edit.hunk_count &&
+		   !diff->section.edit.text && doc_begins(doc, diff->at, "GIT binary patch")) {
+		diff->section.binary = true;
+		return read_binary(diff->doc, &diff->at, &diff->inflated, &diff->section.edit);
 	} else if (doc_begins(doc, diff->at, "@@@")) {
 		return doc_refuse(doc, EDIT_MALFORMED, diff->at,
 				  "a combined diff of a merge cannot be applied");

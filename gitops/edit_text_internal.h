@@ -70,6 +70,10 @@ const char *parse_range(const char *text, const char *end, long *first, long *co
 /* Adds a body line: its mark from its first byte, '?' when it has none. */
 void body_add(const struct doc *doc, size_t index, struct strbuf *body);
 
+/* The binary patch whose first line is *at, which goes to the line behind it; *inflated: bytes of all of
+ * them so far. 0, -1 when the text is refused. */
+int read_binary(struct doc *doc, size_t *at, size_t *inflated, struct edit *edit);
+
 int read_diff(struct doc *doc);
 int read_blocks(struct doc *doc);
 int read_envelope(struct doc *doc);

@@ -18,7 +18,7 @@ from tap import Tap  # noqa: E402
 COMMITS = int(os.environ.get("EDIT_GIT_COMMITS", "60"))
 SEED = int(os.environ.get("AGENT_TEST_SEED", str(time.time_ns() % 1000000)))
 FORMS = (["-M"], ["-M", "-C"], ["--no-renames"], ["-U1"], ["-U0"], ["--full-index"], ["--no-prefix"],
-         ["--src-prefix=i/", "--dst-prefix=w/"], ["--patience", "-U10"], ["-W"])
+         ["--src-prefix=i/", "--dst-prefix=w/"], ["--patience", "-U10"], ["-W"], ["--binary"], ["--binary", "-M", "-C"], ["--binary", "--no-renames"])
 # what the path policy, a limit or the secret scan refuses is not the engine's to decide
 POLICY = ("E_PATH", "E_MODE", "E_LIMIT")
 
@@ -33,6 +33,10 @@ def git(repo, *args, text=True):
 
 def mutate(rng, data):
     """The file after some random edits of lines, its line ends now and then others."""
+    if data[:1] == b"\x7f":  # one of bytes: parts of it moved, changed, doubled
+        at, to = sorted(rng.randrange(len(data) + 1) for _ in range(2))
+        middle = rng.choice([b"", rng.randbytes(rng.randrange(400)), data[at:to][::-1], data[at:to] * 2])
+        return data[:max(at, 1)] + middle + data[to:]
     lines = data.splitlines(keepends=True)
     for _ in range(rng.randint(1, 5)):
         at = rng.randrange(len(lines) + 1)
@@ -72,7 +76,7 @@ def made_repository(place, rng, commits):
             path = rng.choice(sorted(files))
             with open(path, "rb") as f:
                 data = f.read()
-            kind = rng.randrange(8)
+            kind = rng.randrange(9)
             target = os.path.join(repo, rng.choice(["lib", "other/deep", "sp ace"]), f"n{rng.randrange(10**6)}.py")
             if kind == 0 and len(files) > 10:
                 os.unlink(path)
@@ -84,6 +88,8 @@ def made_repository(place, rng, commits):
                     f.write(mutate(rng, data) if rng.randrange(2) else data)
                 if kind == 2:
                     os.unlink(path)
+            elif kind == 8:
+                place.write(target, b"\x7f\0" + rng.randbytes(rng.choice([0, 1, 50, 51, 52, 53, 5000, 200000])))
             elif kind == 4:
                 place.write(target, b"" if rng.randrange(2) else mutate(rng, data))
             else:
@@ -96,7 +102,7 @@ def made_repository(place, rng, commits):
 def try_commit(place, repo, commit, form):
     """("ok" | "policy" | "wrong", detail)."""
     base = git(repo, "rev-parse", commit + "^")
-    patch = git(repo, "diff", "--text", "--no-color", "--no-ext-diff", "--no-textconv", *form, base, commit, text=False)
+    patch = git(repo, "diff", *([] if "--binary" in form else ["--text"]), "--no-color", "--no-ext-diff", "--no-textconv", *form, base, commit, text=False)
     if not patch:
         return "same", ""
     with open(place.path("patch"), "wb") as f:

@@ -8,7 +8,7 @@ cd "$ROOT"
 
 sources="$(echo gitops/*.c) $(echo pipeline/base/*.c)"
 flags="-std=gnu11 -g -O1 -I. -D_GNU_SOURCE -fno-sanitize-recover=undefined"
-libraries="-lgit2 -ljansson -lutf8proc -lm"
+libraries="-lgit2 -ljansson -lutf8proc -lz -lm"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$TMP/probe.c"
 if clang -fsanitize=fuzzer "$TMP/probe.c" -o "$TMP/probe" 2>"$TMP/probe.err"; then
 	fuzzer=yes
@@ -29,7 +29,7 @@ for source in $sources; do
 	# shellcheck disable=SC2086
 	$compile -c "$source" -o "$TMP/objects/$(echo "$source" | tr / _).o" 2>>"$TMP/compile.err" || break
 done
-for name in gitops_place gitops_patterns gitops_message gitops_edits gitops_edit_text gitops_policy; do
+for name in gitops_place gitops_patterns gitops_message gitops_edits gitops_edit_text gitops_binpatch gitops_policy; do
 	# shellcheck disable=SC2086
 	tap_run "$name is built" $link "tests/fuzz/$name.c" "$TMP"/objects/*.o -o "$TMP/$name" $libraries
 	if [ "$fuzzer" ]; then

@@ -26,6 +26,7 @@ owner 'sqlite3\.h' 'pipeline/(database|ledger|queue|queue_tips)\.c' sqlite3.h
 owner 'seccomp\.h' 'sandbox/gen_[a-z_]*\.c' seccomp.h
 owner 'linux/landlock\.h' 'sandbox/.*' landlock.h
 owner 'utf8proc\.h' 'gitops/pathfold\.c' utf8proc.h
+owner 'zlib\.h' 'gitops/binpatch\.c' zlib.h
 owner 'cmocka\.h' 'nobody: unit tests only' cmocka.h
 
 # ---- direction: FOLDER, what its files may include of ours ----

@@ -8,7 +8,7 @@ programs=$(sed -n '/^PROGRAMS := /,/[^\\]$/p' Makefile | sed 's/^PROGRAMS := //;
 allowed_of()
 {
 	sed -n "s/^$1_LIBS[[:space:]]*:= *//p" Makefile | tr ' ' '\n' |
-		sed -n 's/^-lgit2$/libgit2/p; s/^-lcurl$/libcurl/p; s/^-ljansson$/libjansson/p; s/^-lsqlite3$/libsqlite3/p; s/^-lutf8proc$/libutf8proc/p'
+		sed -n 's/^-lgit2$/libgit2/p; s/^-lcurl$/libcurl/p; s/^-ljansson$/libjansson/p; s/^-lsqlite3$/libsqlite3/p; s/^-lutf8proc$/libutf8proc/p; s/^-lz$/libz/p'
 }
 needed_of()
 {
