@@ -21,6 +21,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
 #include "pipeline/queue.h"
 #include "task.h"
@@ -168,10 +169,8 @@ static int check_peer(const struct options *options, const char *repository, str
 	bool listed = false;
 	struct stat st;
 
-	if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
-		error_errno(err, ERROR_USAGE, errno, "standard input is no socket");
-		return error_next(err, "agent work starts this; agent queue add adds a job");
-	}
+	if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "who asks");
 	for (size_t i = 0; (pattern = config_item(options->config, "queue.repository", i)); i++)
 		listed |= fnmatch(pattern, repository, FNM_PATHNAME) == 0;
 	if (!listed) {
@@ -224,19 +223,34 @@ static void keep_tasks(const struct task_site *site, struct task_ask *asks, size
 	*count = kept;
 }
 
+static struct json *read_message(struct error *err)
+{
+	struct timeval limit = {.tv_sec = MESSAGE_S};
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&text, MESSAGE_MAX);
+	if (setsockopt(STDIN_FILENO, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0) {
+		error_errno(err, ERROR_USAGE, errno, "standard input is no socket");
+		error_next(err, "agent work starts this; agent queue add adds a job");
+		return NULL;
+	}
+	if (fd_read_all(STDIN_FILENO, &text) < 0) {
+		error_errno(err, ERROR_USAGE, errno, "the message");
+		return NULL;
+	}
+	return js_parse(text.data, text.len, MESSAGE_MAX, "the message", err);
+}
+
 static int take(struct options *options, struct queue *queue, struct supervisor *sup,
 		struct error *err)
 {
-	struct timeval limit = {.tv_sec = MESSAGE_S};
-	struct json *message AUTO_JSON = NULL;
+	struct json *message AUTO_JSON = read_message(err);
 	struct task_ask *asks AUTO_FREE = NULL;
 	struct task_site site;
 	const char *path;
 	size_t count = 0;
 	int result;
 
-	setsockopt(STDIN_FILENO, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	message = js_read_fd(STDIN_FILENO, MESSAGE_MAX, "the message", err);
 	if (!message || js_check_kind(message, "asked", 1, err) ||
 	    js_need_str(message, "repository", &path, err) || check_peer(options, path, err) ||
 	    read_asks(message, &asks, &count, err))

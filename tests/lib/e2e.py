@@ -372,6 +372,8 @@ def orphan_cgroups():
 def remove_tree(path):
     def again(function, name, _):
         for target in (os.path.dirname(name), name):
+            if not (target + "/").startswith(path.rstrip("/") + "/"):
+                continue  # what lies above is not ours
             try:
                 os.chmod(target, 0o700)
             except OSError:
