@@ -27,6 +27,7 @@ void fd_close_ptr(int *fd)
 
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1;
 	errno = saved;
 }
 

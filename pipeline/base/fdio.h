@@ -11,7 +11,7 @@
 struct error;
 struct strbuf;
 
-void fd_close_ptr(int *fd); /* for AUTO_FD only: closes when >= 0 */
+void fd_close_ptr(int *fd); /* closes when >= 0, and leaves -1: nothing is closed twice */
 #define AUTO_FD __attribute__((cleanup(fd_close_ptr)))
 /* Hands over a descriptor that an AUTO_FD local owns: the local becomes -1. */
 int fd_steal(int *fd);
