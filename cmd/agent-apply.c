@@ -67,7 +67,7 @@ static int write_out(int fd, const void *data, size_t len, const char *what, str
 		return 0;
 	int saved = errno;
 	error_errno(err, ERROR_FAILED, saved, "%s cannot be written", what);
-	return error_next(err, "make room on the disk, then: agent resume");
+	return error_next(err, "make room on the disk of the state directory");
 }
 
 static int write_json(int fd, const struct json *object, const char *what, struct error *err)

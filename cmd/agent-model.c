@@ -235,7 +235,7 @@ static int write_changes(struct model *model, const struct round *round, struct 
 				 CHANGES_BYTES_MAX >> 20);
 	if (fd_write_all(FD_OUT, text.data, text.len) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "changes.json cannot be written");
-		return error_next(err, "make room in the state directory, then: agent resume");
+		return error_next(err, "make room on the disk of the state directory");
 	}
 	facts = js_object_new();
 	js_set_str(facts, "title", js_str(changes, "title", ""));

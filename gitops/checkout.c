@@ -61,7 +61,7 @@ static int failed(struct writer *w, const char *name, const char *what)
 		    w->path.len ? "/" : "", name);
 	if (saved == ENOSPC || saved == EDQUOT)
 		return error_next(w->err,
-				  "make room on the disk of the state directory, or: agent gc");
+				  "make room on the disk of the state directory (agent gc)");
 	return w->err ? w->err->kind : ERROR_FAILED;
 }
 

@@ -1,5 +1,6 @@
 #include "repo.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,16 +29,22 @@ struct gitops_repo {
 
 int gitops_error(struct error *err, int kind, const char *format, ...)
 {
+	static const int full[] = {ENOSPC, EDQUOT};
+	const git_error *last = git_error_last();
+	const char *why =
+	    last && last->message ? last->message : "unknown error of the git library";
 	char context[512];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(context, sizeof(context), format, args);
 	va_end(args);
-	const git_error *last = git_error_last();
-	return error_set(err, (enum error_kind)kind, "%s: %s", context,
-			 last && last->message ? last->message
-					       : "unknown error of the git library");
+	error_set(err, (enum error_kind)kind, "%s: %s", context, why);
+	/* The library keeps of errno only its text. */
+	for (size_t i = 0; i < ARRAY_LEN(full); i++)
+		if (strstr(why, strerror(full[i])))
+			error_next(err, "make room on the disk of the state directory");
+	return kind;
 }
 
 /* Empty search paths: no system, global or XDG configuration and attributes. */

@@ -1,5 +1,6 @@
 #include "database.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -51,6 +52,14 @@ static const char *const migrations[] = {
 
 int database_fail(struct sqlite3 *db, const char *what, struct error *err)
 {
+	int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
+
+	/* SQLite calls the want of room for its shared memory an I/O error. */
+	if (code == SQLITE_FULL ||
+	    (code == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT))) {
+		error_set(err, ERROR_FAILED, "database agent.db: %s: the disk is full", what);
+		return error_next(err, "make room on the disk of the state directory");
+	}
 	error_set(err, ERROR_FAILED, "database agent.db: %s: %s", what, sqlite3_errmsg(db));
 	return error_next(err, "check free space and permissions of the state directory");
 }

@@ -354,6 +354,18 @@ static void begin_event(struct run *run)
 	journal_event(&run->journal, "run", fields);
 }
 
+/* What did not fail by the change is gone on with. */
+static void tell_saved(const struct run *run, int result, struct error *err)
+{
+	if (result == ERROR_INTERRUPTED || (result == ERROR_FAILED && !err->next[0]))
+		error_next(err, "the run is saved: agent resume %s", run->dir.id);
+	else if (result == ERROR_FAILED && strncmp(err->next, "make room", 9) == 0) {
+		char *room AUTO_FREE = mem_strdup(err->next);
+
+		error_next(err, "%s, then: agent resume %s", room, run->dir.id);
+	}
+}
+
 int run_go(struct run *run, bool dry, struct error *err)
 {
 	int green_round = 0, result;
@@ -364,8 +376,7 @@ int run_go(struct run *run, bool dry, struct error *err)
 		     js_str(issue, "title", ""));
 	forge_tell_issue(run);
 	result = go_steps(run, dry, &green_round, err);
-	if (result == ERROR_INTERRUPTED || (result == ERROR_FAILED && !err->next[0]))
-		error_next(err, "the run is saved: agent resume %s", run->dir.id);
+	tell_saved(run, result, err);
 	write_report(run, dry, green_round, err);
 	if (result == 0 && dry) {
 		result = print_diff(run, green_round, err);
@@ -389,15 +400,12 @@ static int lock_issue(const struct run *run, bool dry, int *fd, struct error *er
 }
 
 /* What was refused before anything was done for it leaves nothing behind: its message says all. */
-static void forget_nothing_done(struct run *run, int result)
+static bool is_nothing_done(const struct run *run, int result)
 {
-	struct error ignored = {0};
-
-	if ((result == ERROR_USAGE || result == ERROR_SKIPPED) && run->dir.fd >= 0 &&
-	    !rundir_has(&run->dir, "round-1")) {
-		supervise_release(&run->sup);
-		rundir_remove(&run->dir, &ignored);
-	}
+	if (!rundir_has(&run->dir, "request.json"))
+		return true;
+	return (result == ERROR_USAGE || result == ERROR_SKIPPED) &&
+	       !rundir_has(&run->dir, "round-1");
 }
 
 int cmd_run(struct options *options, struct error *err)
@@ -409,6 +417,7 @@ int cmd_run(struct options *options, struct error *err)
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
+	struct error ignored = {0};
 	int result = run_begin(&run, options, err);
 
 	if (result == 0)
@@ -417,7 +426,12 @@ int cmd_run(struct options *options, struct error *err)
 		result = lock_issue(&run, options->dry_run, &lock, err);
 	if (result == 0)
 		result = run_go(&run, options->dry_run, err);
-	forget_nothing_done(&run, result);
+	else if (run.dir.fd >= 0 && rundir_has(&run.dir, "request.json"))
+		tell_saved(&run, result, err);
+	if (result && run.dir.fd >= 0 && is_nothing_done(&run, result)) {
+		supervise_release(&run.sup);
+		rundir_remove(&run.dir, &ignored);
+	}
 	run_release(&run);
 	return result;
 }

@@ -1,5 +1,6 @@
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,8 @@ int error_errno(struct error *err, enum error_kind kind, int errno_value, const 
 	va_end(args);
 	len = strlen(err->message);
 	snprintf(err->message + len, sizeof(err->message) - len, ": %s", strerror(errno_value));
+	if (errno_value == ENOSPC || errno_value == EDQUOT)
+		error_next(err, "make room on its disk");
 	return kind;
 }
 

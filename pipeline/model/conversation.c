@@ -164,7 +164,7 @@ static int write_line(struct talk *talk, const struct json *line, struct error *
 	if (lseek(talk->fd, (off_t)talk->bytes, SEEK_SET) < 0 ||
 	    fd_write_all(talk->fd, text.data, text.len) < 0) {
 		error_errno(err, ERROR_FAILED, errno, "the conversation cannot be written");
-		return error_next(err, "make room in the state directory, then: agent resume");
+		return error_next(err, "make room on the disk of the state directory");
 	}
 	talk->bytes += text.len;
 	return 0;
