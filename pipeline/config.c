@@ -65,6 +65,8 @@ static const struct config_key keys[] = {
     {"publish.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the git server"},
     {"publish.private", CONFIG_CHOICE, false, "no", "no yes",
      "whether the git server may have a private network address (loopback names always may)"},
+    {"publish.env", CONFIG_LIST, false, NULL, NULL,
+     "NAME=VALUE for the hooks of a repository on this machine that is pushed to"},
     {"publish.timeout", CONFIG_SECONDS, false, "300", NULL,
      "deadline of the push, its hooks included"},
     {"verify.allowedSigners", CONFIG_STRING, false, NULL, NULL,

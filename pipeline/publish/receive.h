@@ -6,7 +6,7 @@
 #ifndef PUBLISH_RECEIVE_H
 #define PUBLISH_RECEIVE_H
 
-#define RECEIVE_ENV 8
+#define RECEIVE_ENV 64
 
 struct receive {
 	const char *argv[4];	      /* NULL-terminated; argv[0] is looked up in PATH of env */
@@ -20,6 +20,9 @@ struct receive {
  */
 void receive_init(struct receive *receive, const char *path, const char *home, const char *user,
 		  const char *run);
+/* A further NAME=VALUE, in place of one of the same name. 0; -1 when it is
+ * none, or there are too many. */
+int receive_add(struct receive *receive, const char *pair);
 void receive_release(struct receive *receive);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,25 @@ static void receive_pack_gets_a_listed_environment(void **state)
 	need(receive.env, "AGENT_RUN=run-1");
 	for (const char *const *word = receive.env; *word; word++)
 		assert_int_not_equal(strncmp(*word, "GIT_", 4), 0);
+	assert_int_equal(receive_add(&receive, "HOME=/elsewhere"), 0);
+	assert_int_equal(receive_add(&receive, "GL_A=b=c"), 0);
+	assert_int_equal(receive_add(&receive, "GL_A"), -1);
+	assert_int_equal(receive_add(&receive, "=b"), -1);
+	size_t homes = 0, more = 0;
+	for (const char *const *env = receive.env; *env; env++) {
+		homes += strncmp(*env, "HOME=", 5) == 0;
+		more += strcmp(*env, "GL_A=b=c") == 0 || strcmp(*env, "HOME=/elsewhere") == 0;
+	}
+	assert_int_equal(homes, 1);
+	assert_int_equal(more, 2);
+	for (int i = 0; i < RECEIVE_ENV; i++) {
+		char pair[16];
+
+		snprintf(pair, sizeof(pair), "N%d=1", i);
+		if (receive_add(&receive, pair) < 0)
+			break;
+		assert_true(i < RECEIVE_ENV - 1);
+	}
 	receive_release(&receive);
 	receive_init(&receive, "/srv/x.git", NULL, NULL, "run-1");
 	need(receive.env, "HOME=/nonexistent");
