@@ -106,6 +106,11 @@ struct json *js_array_new(void)
 	return wrap(json_array());
 }
 
+struct json *js_int_new(long long value)
+{
+	return wrap(json_integer(value));
+}
+
 struct json *js_string_new(const char *text, size_t len)
 {
 	struct strbuf clean AUTO_STRBUF = STRBUF_NONE;

@@ -39,7 +39,8 @@ void js_format_pretty(const struct json *node, struct strbuf *out);
 struct json *js_object_new(void);
 struct json *js_array_new(void);
 struct json *js_string_new(const char *text, size_t len); /* invalid UTF-8, NUL become U+FFFD */
-struct json *js_copy(const struct json *node);		  /* deep */
+struct json *js_int_new(long long value);
+struct json *js_copy(const struct json *node); /* deep */
 
 void js_set(struct json *object, const char *key, struct json *taken);
 void js_set_str(struct json *object, const char *key, const char *text); /* NULL text: null */

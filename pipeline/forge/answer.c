@@ -123,6 +123,31 @@ bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 	return pull->number > 0;
 }
 
+const char *forge_read_fate(enum forge_kind kind, const struct json *entry)
+{
+	const char *state = js_str(entry, "state", "");
+
+	if (kind == FORGE_GITLAB
+		? strcmp(state, "merged") == 0
+		: (js_bool(entry, "merged", false) || js_str(entry, "merged_at", NULL)))
+		return "merged";
+	/* a state that is not known here, such as GitLab's "locked", lasts */
+	return strcmp(state, "closed") == 0 ? "closed" : "open";
+}
+
+void forge_read_labels(const struct json *answer, const struct json *wanted,
+		       struct json *numbers)
+{
+	for (size_t i = 0; i < js_len(answer); i++) {
+		const struct json *label = js_at(answer, i);
+		long long id = js_int(label, "id", 0);
+
+		for (size_t k = 0; id > 0 && k < js_len(wanted); k++)
+			if (strcmp(js_text(js_at(wanted, k)), js_str(label, "name", "")) == 0)
+				js_push(numbers, js_int_new(id));
+	}
+}
+
 bool forge_pull_is_from(const struct forge *forge, const struct forge_pull_seen *pull,
 			const char *fork, const char *head)
 {

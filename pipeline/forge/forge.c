@@ -10,6 +10,7 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
 #include "pipeline/url.h"
 
 static const char *const kinds[] = {"github", "gitlab", "gitea"};
@@ -436,6 +437,38 @@ void forge_change_pull(const struct forge *forge, long long number,
 
 	begin(forge, gitlab ? "PUT" : "PATCH", pull_body(forge, pull, false), request,
 	      "/%s/%lld", gitlab ? "merge_requests" : "pulls", number);
+}
+
+void forge_get_pull(const struct forge *forge, long long number, struct forge_request *request)
+{
+	begin(forge, "GET", NULL, request, "/%s/%lld",
+	      forge->kind == FORGE_GITLAB ? "merge_requests" : "pulls", number);
+}
+
+bool forge_get_labels(const struct forge *forge, int page, struct forge_request *request)
+{
+	if (forge->kind == FORGE_GITEA)
+		begin(forge, "GET", NULL, request, "/labels?limit=%d&page=%d", FORGE_PAGE,
+		      page);
+	return forge->kind == FORGE_GITEA;
+}
+
+void forge_add_labels(const struct forge *forge, long long number, const struct json *labels,
+		      struct forge_request *request)
+{
+	struct json *body = js_object_new();
+	struct strbuf joined AUTO_STRBUF = STRBUF_NONE;
+
+	if (forge->kind != FORGE_GITLAB) {
+		js_set(body, "labels", js_copy(labels));
+		begin(forge, "POST", body, request, "/issues/%lld/labels", number);
+		return;
+	}
+	strbuf_init(&joined, 1 << 16);
+	for (size_t i = 0; i < js_len(labels); i++)
+		strbuf_addf(&joined, "%s%s", i ? "," : "", js_text(js_at(labels, i)));
+	js_set_strn(body, "add_labels", joined.data, joined.len);
+	begin(forge, "PUT", body, request, "/merge_requests/%lld", number);
 }
 
 static struct json *comment_body(const char *text)

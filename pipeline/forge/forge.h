@@ -87,6 +87,16 @@ void forge_make_pull(const struct forge *forge, const struct forge_pull *pull,
 		     struct forge_request *request);
 void forge_change_pull(const struct forge *forge, long long number,
 		       const struct forge_pull *pull, struct forge_request *request);
+void forge_get_pull(const struct forge *forge, long long number, struct forge_request *request);
+/*
+ * Labels of a pull request, added to those that it has. Where labels are known by number, the forge's list of them is read first:
+ * forge_get_labels is false where it is not, forge_read_labels moves numbers of wanted names from a page into an array.
+ */
+bool forge_get_labels(const struct forge *forge, int page, struct forge_request *request);
+void forge_read_labels(const struct json *answer, const struct json *wanted,
+		       struct json *numbers);
+void forge_add_labels(const struct forge *forge, long long number, const struct json *labels,
+		      struct forge_request *request);
 void forge_make_comment(const struct forge *forge, long long issue, const char *text,
 			struct forge_request *request);
 void forge_change_comment(const struct forge *forge, long long issue, long long comment,
@@ -134,6 +144,9 @@ struct forge_pull_seen {
 };
 bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 		     struct forge_pull_seen *pull);
+
+/* What became of one: "open", "merged" or "closed". Static. */
+const char *forge_read_fate(enum forge_kind kind, const struct json *entry);
 
 /*
  * Whether a pull request comes from a branch that only people who may write there can make: head

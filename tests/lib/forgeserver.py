@@ -25,6 +25,7 @@ class Forge:
         self.issues, self.comments, self.pulls, self.writers = {}, [], [], set()
         self.requests, self.next, self.ids = [], [], 1000
         self.knows_self = True
+        self.labels = ["bug", "maintenance"]
 
     def __enter__(self):
         forge = self
@@ -119,10 +120,10 @@ class Forge:
     def show_pull(self, pull):
         owner = pull.get("from", OWNER)
         if self.kind == "gitlab":
-            return {"source_project_id": 7 if owner == OWNER else 8, "target_project_id": 7, "iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": "opened",
+            return {"source_project_id": 7 if owner == OWNER else 8, "target_project_id": 7, "iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": {"open": "opened"}.get(pull.get("state", "open"), pull.get("state")),
                     "source_branch": pull["head"], "target_branch": pull["base"],
                     "web_url": f"https://gitlab.example/{OWNER}/{REPO}/-/merge_requests/{pull['number']}"}
-        return {"number": pull["number"], "title": pull["title"], "body": pull["body"], "state": "open",
+        return {"number": pull["number"], "title": pull["title"], "body": pull["body"], "state": "open" if pull.get("state", "open") == "open" else "closed", "merged": pull.get("state") == "merged",
                 "draft": pull["draft"], "head": {"ref": pull["head"], "repo": {"full_name": f"{owner}/{REPO}"}}, "base": {"ref": pull["base"]},
                 "html_url": f"https://{self.kind}.example/{OWNER}/{REPO}/pull/{pull['number']}"}
 
@@ -176,8 +177,19 @@ class Forge:
             return 200, {}, self.show_comment(comment)
         if path in ("/pulls", "/merge_requests"):
             return self.pull(method, query, body, lab)
+        if path == "/labels":
+            return self.pages([{"id": 100 + i, "name": name} for i, name in enumerate(self.labels)], query)
+        if match := re.fullmatch(r"/issues/(\d+)/labels", path):
+            pull = next(p for p in self.pulls if p["number"] == int(match[1]))
+            pull["labels"] = [self.labels[i - 100] if isinstance(i, int) else i for i in body["labels"]]
+            return 200, {}, [{"name": name} for name in pull["labels"]]
         if match := re.fullmatch(r"/(?:pulls|merge_requests)/(\d+)", path):
             pull = next(p for p in self.pulls if p["number"] == int(match[1]))
+            if method == "GET":
+                return 200, {}, self.show_pull(pull)
+            if "add_labels" in body:
+                pull["labels"] = body["add_labels"].split(",")
+                return 200, {}, self.show_pull(pull)
             pull["title"], pull["body"] = body["title"], body["description" if lab else "body"]
             return 200, {}, self.show_pull(pull)
         return 404, {}, {"message": "Not Found"}
@@ -186,8 +198,8 @@ class Forge:
         if method == "GET":
             head = (query.get("source_branch") or query.get("head") or [None])[0]
             owner, name = head.split(":") if head and ":" in head else (None, head)
-            return self.pages([self.show_pull(p) for p in self.pulls if self.kind == "gitea" or not head or
-                               (p["head"] == name and owner in (None, p.get("from", OWNER)))], query)
+            return self.pages([self.show_pull(p) for p in self.pulls if p.get("state", "open") == "open" and (self.kind == "gitea" or not head or
+                               (p["head"] == name and owner in (None, p.get("from", OWNER))))], query)
         self.ids += 1
         self.pulls.append({"number": self.ids, "title": body["title"], "body": body["description" if lab else "body"],
                            "head": body["source_branch" if lab else "head"], "base": body["target_branch" if lab else "base"],
