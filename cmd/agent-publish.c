@@ -1,6 +1,6 @@
 /*
  * NAME
- *	agent-publish - commits the tested tree and pushes it to one ref of one remote
+ *	agent-publish - commits the tested tree and pushes it to one ref of one remote; or asks what that ref has
  *
  * SYNOPSIS
  *	agent-publish (started by agent only; git starts it again as its GIT_ASKPASS and
@@ -12,7 +12,7 @@
  *
  * WRITES
  *	the commit and its attestation into the quarantine; a git directory of its own in the scratch directory;
- * FD_OUT (receipt.json); FD_LOG (what git and the server said, raw and capped); the event
+ * FD_OUT (receipt.json, or tip.json); FD_LOG (what git and the server said, raw and capped); the event
  * {"event":"commit","oid"} before anything is sent.
  *
  * RUNS
@@ -292,6 +292,26 @@ static int publish(const struct publish_job *job, const struct push_fds *fds, st
 	return write_receipt(job, &made, &result, err);
 }
 
+/* {"kind":"tip","version":1,"tip":OID|null} */
+static int ask(const struct publish_job *job, const struct push_fds *fds, struct error *err)
+{
+	struct json *answer AUTO_JSON = js_artefact_new("tip", 1);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	char tip[65] = "";
+	int found = enter_scratch(job, err);
+
+	if (found == 0)
+		found = push_ask(job, fds, tip, err);
+	if (found < 0)
+		return found;
+	js_set_str(answer, "tip", found ? tip : NULL);
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(answer, &text);
+	if (fd_write_all(FD_OUT, text.data, text.len) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "tip.json");
+	return 0;
+}
+
 static int run(struct stage *stage, struct error *err)
 {
 	struct push_fds fds = push_fds_look();
@@ -299,7 +319,7 @@ static int run(struct stage *stage, struct error *err)
 
 	if (publish_job_parse(stage->job, &job, err))
 		return err->kind;
-	return publish(&job, &fds, err);
+	return job.ask ? ask(&job, &fds, err) : publish(&job, &fds, err);
 }
 
 int main(int argc, char **argv)

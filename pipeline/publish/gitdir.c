@@ -41,7 +41,10 @@ static int format_alternates(const struct json *paths, struct strbuf *out, struc
 	const struct json *more = js_get(paths, "alternates");
 	const char *common = js_str(paths, "common", js_str(paths, "repo", NULL));
 
-	if (add_alternate(out, js_str(paths, "objects", NULL), "", err) ||
+	const char *objects = js_str(paths, "objects", NULL);
+
+	/* who only asks what a ref has makes no objects */
+	if ((objects && add_alternate(out, objects, "", err)) ||
 	    add_alternate(out, common, "/objects", err))
 		return err->kind;
 	if (js_is_string(more))

@@ -14,7 +14,7 @@ struct json;
 
 /*
  * scratch_fd: the scratch directory. paths: the job's "paths": repo, common, alternates,
- * objects. Copies the repository's list of shallow commits, which alternates do not carry
+ * objects (may be missing). Copies the repository's list of shallow commits, which alternates do not carry
  * (gitrepository-layout(5), shallow). 0; ERROR_USAGE when that list is malformed or a path
  * cannot be written into info/alternates; ERROR_FAILED.
  */

@@ -7,6 +7,8 @@
  *	 "ref","expect":oid|null,"base_commit","base_tree","tree","author":{"name","email"},"time":epoch,
  *	 "receipts":[oid…],"issue":HEX|null,"deadline_s":N,"sign":bool,
  *	 "attest":{what attest.h makes of it}|null}
+ *
+ * or, to learn what the remote's ref has: {"ask":true,"paths","remote","ref","deadline_s"}.
  */
 #ifndef PUBLISH_JOB_H
 #define PUBLISH_JOB_H
@@ -34,7 +36,8 @@ struct publish_job {
 	const char
 	    *issue; /* what OURS_TRAILER says of the issue; NULL: no commit is known by it */
 	long long deadline_s;
-	bool sign;		   /* the signing key is on FD_SIGN */
+	bool ask;  /* push nothing, ask: only remote, ref and deadline are set */
+	bool sign; /* the signing key is on FD_SIGN */
 	const struct json *attest; /* what an attestation says of the run; NULL: none is made */
 };
 

@@ -382,13 +382,21 @@ static int open_relay(struct push *push, enum relay_kind kind, struct error *err
 	return 0;
 }
 
-static int push_https(struct push *push, struct error *err)
+/* What is done once git can reach the server: push_network or ask_network. */
+typedef int reached_fn(struct push *push, struct error *err);
+
+static int ask_network(struct push *push, struct error *err)
+{
+	return ask_tip(push, push->result->tip, err);
+}
+
+static int by_https(struct push *push, reached_fn *then, struct error *err)
 {
 	if (open_relay(push, RELAY_CONNECT, err))
 		return err->kind;
 	if (push->fds.secret)
 		push->keep[0] = FD_SECRET;
-	return push_network(push, err);
+	return then(push, err);
 }
 
 static int write_known_hosts(const struct publish_job *job, struct error *err)
@@ -409,7 +417,7 @@ static int write_known_hosts(const struct publish_job *job, struct error *err)
 			     err);
 }
 
-static int push_ssh(struct push *push, struct error *err)
+static int by_ssh(struct push *push, reached_fn *then, struct error *err)
 {
 	struct secret *key;
 	int kind;
@@ -427,7 +435,7 @@ static int push_ssh(struct push *push, struct error *err)
 	kind = sshagent_start(&push->agent, key, &sshkey_push, push->deadline_ms, err);
 	secret_wipe(key);
 	if (kind == 0)
-		kind = push_network(push, err);
+		kind = then(push, err);
 	sshagent_stop(&push->agent);
 	return kind;
 }
@@ -494,6 +502,34 @@ static void say_nothing(int fd)
 	send(fd, "0000", 4, MSG_NOSIGNAL);
 }
 
+/* Reads what receive-pack says first; *remote is the connection, owned by the caller. */
+static int open_local(struct push *push, int *remote, struct strbuf *text,
+		      struct advert *advert, struct error *err)
+{
+	if (!push->fds.remote)
+		return error_set(err, ERROR_FAILED,
+				 "descriptor %d to git receive-pack is missing", FD_REMOTE);
+	/* its number is for git; dup3 in connect_git closes what is there now */
+	*remote = fcntl(FD_REMOTE, F_DUPFD_CLOEXEC, FD_OUT_OF_THE_WAY);
+	if (*remote < 0)
+		return error_errno(err, ERROR_FAILED, errno, "descriptor %d", FD_REMOTE);
+	strbuf_init(text, ADVERT_BYTES_MAX);
+	return read_advert(push, *remote, text, advert, err);
+}
+
+static int ask_local(struct push *push, struct error *err)
+{
+	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
+	struct advert advert = {.at = 0};
+	int remote AUTO_FD = -1;
+
+	if (open_local(push, &remote, &text, &advert, err))
+		return err->kind;
+	say_nothing(remote);
+	snprintf(push->result->tip, sizeof(push->result->tip), "%s", advert.tip);
+	return advert.tip[0] != '\0';
+}
+
 static int push_local(struct push *push, struct error *err)
 {
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
@@ -505,15 +541,7 @@ static int push_local(struct push *push, struct error *err)
 	const char *tip;
 	int remote AUTO_FD = -1, proven = 0;
 
-	if (!push->fds.remote)
-		return error_set(err, ERROR_FAILED,
-				 "descriptor %d to git receive-pack is missing", FD_REMOTE);
-	/* its number is for git; dup3 in connect_git closes what is there now */
-	remote = fcntl(FD_REMOTE, F_DUPFD_CLOEXEC, FD_OUT_OF_THE_WAY);
-	if (remote < 0)
-		return error_errno(err, ERROR_FAILED, errno, "descriptor %d", FD_REMOTE);
-	strbuf_init(&text, ADVERT_BYTES_MAX);
-	if (read_advert(push, remote, &text, &advert, err))
+	if (open_local(push, &remote, &text, &advert, err))
 		return err->kind;
 	tip = advert.tip[0] ? advert.tip : NULL;
 	if (rules_need_proof(tip, push->oid, job->expect, job->receipts))
@@ -547,9 +575,10 @@ static void push_release(struct push *push)
 	close_number(FD_REMOTE, &push->fds.remote);
 }
 
-int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
-		const char *attestation, struct push_result *result, struct error *err)
+static int reach(const struct publish_job *job, const struct push_fds *fds, const char *oid,
+		 const char *attestation, struct push_result *result, struct error *err)
 {
+	/* without a commit there is nothing to push: then it is asked */
 	struct push push __attribute__((cleanup(push_release))) = {
 	    .job = job,
 	    .oid = oid,
@@ -572,11 +601,30 @@ int push_commit(const struct publish_job *job, const struct push_fds *fds, const
 					      .remote_fd = -1};
 	switch (job->remote.kind) {
 	case REMOTE_LOCAL:
-		return push_local(&push, err);
+		return oid ? push_local(&push, err) : ask_local(&push, err);
 	case REMOTE_HTTPS:
-		return push_https(&push, err);
+		return by_https(&push, oid ? push_network : ask_network, err);
 	case REMOTE_SSH:
-		return push_ssh(&push, err);
+		return by_ssh(&push, oid ? push_network : ask_network, err);
 	}
 	return error_set(err, ERROR_USAGE, "unknown kind of remote");
+}
+
+int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
+		const char *attestation, struct push_result *result, struct error *err)
+{
+	return reach(job, fds, oid, attestation, result, err);
+}
+
+int push_ask(const struct publish_job *job, const struct push_fds *fds, char tip[65],
+	     struct error *err)
+{
+	struct push_result result;
+	int found;
+
+	push_result_init(&result);
+	found = reach(job, fds, NULL, NULL, &result, err);
+	memcpy(tip, result.tip, sizeof(result.tip));
+	push_result_release(&result);
+	return found;
 }

@@ -21,6 +21,7 @@ struct error;
 
 struct push_result {
 	bool already;	      /* the ref had the commit before */
+	char tip[65];	      /* of push_ask alone: what the ref has, "" */
 	struct strbuf server; /* the server's own messages, raw; filled on failure too */
 };
 
@@ -43,5 +44,11 @@ void push_result_release(struct push_result *result);
  */
 int push_commit(const struct publish_job *job, const struct push_fds *fds, const char *oid,
 		const char *attestation, struct push_result *result, struct error *err);
+
+/*
+ * What the remote's ref has now, by the same way; nothing is sent. 1 and tip; 0 when it is not there; or an error kind.
+ */
+int push_ask(const struct publish_job *job, const struct push_fds *fds, char tip[65],
+	     struct error *err);
 
 #endif

@@ -171,6 +171,8 @@ static void gitdir_path_with_a_line_break_is_refused(void **state)
 	js_set_str(paths, "objects", "relative");
 	assert_int_equal(gitdir_make(place->fd, paths, &err), ERROR_USAGE);
 	js_unset(paths, "objects");
+	js_unset(paths, "repo");
+	js_unset(paths, "common");
 	assert_int_equal(gitdir_make(place->fd, paths, &err), ERROR_USAGE);
 }
 
