@@ -8,6 +8,7 @@
 #include "gitops/glob.h"
 #include "gitops/leak.h"
 #include "gitops/pathfold.h"
+#include "gitops/pathset.h"
 #include "gitops/policy_defaults.h"
 #include "gitops/tamper.h"
 #include "pipeline/base/error.h"
@@ -35,6 +36,7 @@ struct rules {
 struct policy {
 	struct rules fixed, operators, repository;
 	struct rules not_secret; /* outcome unused */
+	struct pathset *only;	 /* owned: no other path may be changed; NULL: any */
 	char *test_command;	 /* owned */
 	bool refuse_tampering;
 };
@@ -58,6 +60,7 @@ void policy_free(struct policy *policy)
 	release_rules(&policy->operators);
 	release_rules(&policy->repository);
 	release_rules(&policy->not_secret);
+	pathset_free(policy->only);
 	free(policy->test_command);
 	free(policy);
 }
@@ -133,6 +136,11 @@ struct policy *policy_new(const struct json *json, struct error *err)
 		const char *text = js_text(js_at(not_secret, i));
 
 		if (add_rule(&policy->not_secret, POLICY_ALLOW, text ? text : "", err))
+			return NULL;
+	}
+	if (js_len(js_get(json, "only"))) {
+		policy->only = pathset_new(js_get(json, "only"), err);
+		if (!policy->only)
 			return NULL;
 	}
 	policy->test_command = mem_strdup(js_str(json, "test_command", ""));
@@ -302,6 +310,10 @@ static void decide_path(struct decision *decision, const struct view_change *cha
 	const char *rule;
 	enum policy_outcome outcome = policy_outcome(decision->policy, change->path, &rule);
 
+	if (decision->policy->only && !pathset_has(decision->policy->only, change->path))
+		strbuf_addf(reason(decision),
+			    "'%s' is outside of the paths that this task may change",
+			    change->path);
 	if (outcome == POLICY_REFUSE)
 		strbuf_addf(reason(decision), "'%s' is protected (%s): leave it as it is",
 			    change->path, rule);

@@ -25,7 +25,8 @@ enum policy_outcome { POLICY_ALLOW, POLICY_REVIEW, POLICY_STRIP, POLICY_REFUSE }
 
 /*
  * From the job: {"protect":["OUTCOME GLOB"…] of the operator, "also":[…] of the repository,
- * "tests":"report"|"refuse", "test_command":TEXT, "not_secret":[GLOB…]}. NULL json: the built-in
+ * "tests":"report"|"refuse", "test_command":TEXT, "not_secret":[GLOB…], "only":[GLOB…]}: with
+ * the last, a change of any other path is refused (gitops/pathset.h). NULL json: the built-in
  * list alone. NULL with err (ERROR_USAGE) when a rule is malformed.
  */
 struct policy *policy_new(const struct json *rules, struct error *err);

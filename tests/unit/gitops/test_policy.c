@@ -52,10 +52,16 @@ static void rules_are_put_in_order(void **state)
 static void malformed_rules_are_refused(void **state)
 {
 	static const char *const bad[] = {
-	    "{\"protect\":[\"x\"]}",	     "{\"protect\":[\"refuse\"]}",
-	    "{\"protect\":[\"refuse \"]}",   "{\"protect\":[\"deny x\"]}",
-	    "{\"protect\":[\"refuse [a\"]}", "{\"protect\":[1]}",
-	    "{\"also\":[\"allow x\"]}",	     "{\"not_secret\":[\"[\"]}",
+	    "{\"protect\":[\"x\"]}",
+	    "{\"protect\":[\"refuse\"]}",
+	    "{\"protect\":[\"refuse \"]}",
+	    "{\"protect\":[\"deny x\"]}",
+	    "{\"protect\":[\"refuse [a\"]}",
+	    "{\"protect\":[1]}",
+	    "{\"also\":[\"allow x\"]}",
+	    "{\"not_secret\":[\"[\"]}",
+	    "{\"only\":[\"[\"]}",
+	    "{\"only\":[7]}",
 	};
 	(void)state;
 
@@ -132,6 +138,14 @@ static void a_change_is_decided(void **state)
 	     "-----BEGIN RSA PRIVATE"
 	     " KEY-----\n",
 	     "\"review\":[]"},
+	    {"{\"only\":[\"src\",\"other.txt\"]}", "src/x.c", "x\n", "\"review\":[]"},
+	    {"{\"only\":[\"src\",\"other.txt\"]}", "lib/x.c", "x\n",
+	     "'lib/x.c' is outside of the paths that this task may change"},
+	    {"{\"only\":[\"src\",\"other.txt\"]}", "tests/test_a.py", NULL,
+	     "'tests/test_a.py' is outside"},
+	    {"{\"only\":[\"src\"]}", "src/x.c", "x\n", "'other.txt' is outside"},
+	    {"{\"only\":[\"other.txt\"],\"protect\":[\"strip *.json\"]}", "package.json",
+	     "{}\n", "unchanged"},
 	};
 	struct fixture f;
 	(void)state;
