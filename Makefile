@@ -12,7 +12,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
 	    agent-publish agent-verify agent-forge agent-jail agent-probe
 
-agent_OURS         := fetch publish forge pipeline patterns base sandbox-spec
+agent_OURS         := maintain fetch publish forge pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
 agent-dial_OURS    := pipeline sandbox base
 agent-dial_LIBS    := -ljansson
@@ -75,6 +75,7 @@ SRC_model    := $(wildcard pipeline/model/*.c)
 SRC_http     := $(wildcard pipeline/http/*.c)
 SRC_forge    := $(wildcard pipeline/forge/*.c)
 SRC_fetch    := $(wildcard pipeline/fetch/*.c)
+SRC_maintain := $(wildcard pipeline/maintain/*.c)
 SRC_publish  := $(wildcard pipeline/publish/*.c)
 SRC_gitops   := $(wildcard gitops/*.c)
 SRC_patterns := gitops/glob.c gitops/policy_defaults.c
@@ -85,7 +86,7 @@ SRC_jail     := $(wildcard sandbox/jail/*.c)
 SRC_probe    := $(wildcard sandbox/probe/*.c)
 SRC_base-static := pipeline/base/signals.c pipeline/base/error.c pipeline/base/text.c pipeline/base/strbuf.c pipeline/base/mem.c \
 		   pipeline/base/fdio.c pipeline/base/jsonw.c
-ARCHIVES := base pipeline model http forge fetch publish gitops patterns sandbox sandbox-spec jail probe base-static
+ARCHIVES := base pipeline model http forge fetch maintain publish gitops patterns sandbox sandbox-spec jail probe base-static
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
@@ -200,8 +201,9 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(B)/agent completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/agent
 	chmod 644 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/agent
-	sed 's|@PREFIX@|$(PREFIX)|' hooks/agent-worker.service > $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service
-	chmod 644 $(DESTDIR)$(PREFIX)/share/agent/agent-worker.service
+	for unit in agent-worker.service agent-maintain.service agent-maintain.timer; do \
+		sed 's|@PREFIX@|$(PREFIX)|' hooks/$$unit > $(DESTDIR)$(PREFIX)/share/agent/$$unit && \
+		chmod 644 $(DESTDIR)$(PREFIX)/share/agent/$$unit || exit 1; done
 
 fmt:
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -3,7 +3,7 @@
  *	agent-apply - what is done to and with a repository's objects
  *
  * SYNOPSIS
- *	agent-apply base | status | edit | try | words | pushed, started by agent(1) alone
+ *	agent-apply base | status | edit | try | words | pushed | tasks, started by agent(1) alone
  *
  *	base	FD_JOB {"paths":{"repo","common"?,"alternates"?},"rev","config_rev"?}
  *		-> FD_OUT base.json (gitops/base.h)
@@ -21,6 +21,7 @@
  *		A refused edit or path, and a change of nothing, end with 1 and the reason.
  *	words	FD_JOB as pipeline/forge/words.h has it -> FD_OUT pull.json
  *	pushed	FD_JOB and FD_OUT as gitops/pushed.h has them
+ *	tasks	FD_JOB and FD_OUT as gitops/tasks.h has them
  *
  * SECURITY
  *	Hostile inputs: the repository's objects, refs and index; pushed objects, still in
@@ -43,6 +44,7 @@
 #include "gitops/pushed.h"
 #include "gitops/repo.h"
 #include "gitops/status.h"
+#include "gitops/tasks.h"
 #include "gitops/tree.h"
 #include "gitops/trial.h"
 #include "gitops/view.h"
@@ -352,6 +354,15 @@ static int run_pushed(struct stage *stage, struct error *err)
 	return facts ? write_json(FD_OUT, facts, "what was pushed", err) : err->kind;
 }
 
+/* ---- tasks ---- */
+
+static int run_tasks(struct stage *stage, struct error *err)
+{
+	AUTO_JSON struct json *tasks = tasks_read(stage->job, err);
+
+	return tasks ? write_json(FD_OUT, tasks, "the tasks", err) : err->kind;
+}
+
 /* ---- main ---- */
 
 static int run(struct stage *stage, struct error *err)
@@ -369,6 +380,8 @@ static int run(struct stage *stage, struct error *err)
 		return run_try(stage, err);
 	case STAGE_PUSHED:
 		return run_pushed(stage, err);
+	case STAGE_TASKS:
+		return run_tasks(stage, err);
 	case STAGE_DIAL:
 	case STAGE_FETCH:
 	case STAGE_LAYER:

@@ -159,6 +159,23 @@ static const struct config_key keys[] = {
      "queue.socket"},
     {"queue.reconcile", CONFIG_SECONDS, false, "5m", NULL,
      "how often a worker compares task branches with its queue, beside at its start"},
+    {"maintain.repository", CONFIG_CHOICE, false, "no", "no yes",
+     "whether tasks that a repository has in .agent/maintain/ are run"},
+    {"maintain.repo", CONFIG_LIST, false, NULL, NULL,
+     "directory of a repository that agent maintain looks after; default: the one it stands "
+     "in"},
+    {"maintain.ref", CONFIG_STRING, false, "HEAD", NULL,
+     "ref that tasks are read from and work is based on; HEAD is a bare repository's default "
+     "branch"},
+    {"maintain.network", CONFIG_CHOICE, false, "none", "none registries",
+     "what the commands of a repository's tasks may reach"},
+    {"maintain.maxOpen", CONFIG_SIZE, false, "10", NULL,
+     "most proposals of tasks that are open in a repository"},
+    {"maintain.perHour", CONFIG_SIZE, false, "10", NULL,
+     "most runs of tasks begun within an hour in a repository"},
+    {"maintain.perDay", CONFIG_SIZE, false, "40", NULL, "the same within a day"},
+    {"maintain.dayTokens", CONFIG_SIZE, false, "5m", NULL,
+     "most tokens a day, all runs of tasks together; budget.dayTokens holds, too"},
     {"http.ca", CONFIG_STRING, false, NULL, NULL, "CA bundle for the provider and the forge"},
     {"http.proxy", CONFIG_URL, false, NULL, NULL,
      "http://HOST:PORT that servers are reached through over TLS, or none; default: "
@@ -180,6 +197,8 @@ struct entry {
 struct config {
 	struct entry *entries;
 	size_t count;
+	struct config_task *tasks; /* owned, and what is in them */
+	size_t task_count;
 };
 
 struct config *config_new(void)
@@ -196,6 +215,13 @@ void config_free(struct config *config)
 		free(config->entries[i].origin);
 	}
 	free(config->entries);
+	for (size_t i = 0; i < config->task_count; i++) {
+		free(config->tasks[i].name);
+		free(config->tasks[i].key);
+		free(config->tasks[i].value);
+		free(config->tasks[i].origin);
+	}
+	free(config->tasks);
 	free(config);
 }
 
@@ -212,166 +238,50 @@ static const struct config_key *find_key(const char *name)
 	return NULL;
 }
 
-static int parse_seconds(const char *text, long long *value)
+static void append(struct config *config, const struct config_key *key, enum config_scope scope,
+		   const char *value, const char *origin)
 {
-	char number[32];
-	size_t len = strlen(text);
-	long long unit = 1;
-
-	if (!len || len >= sizeof(number))
-		return -1;
-	switch (text[len - 1]) {
-	case 's':
-		len--;
-		break;
-	case 'm':
-		unit = 60;
-		len--;
-		break;
-	case 'h':
-		unit = 3600;
-		len--;
-		break;
-	default:
-		break;
-	}
-	memcpy(number, text, len);
-	number[len] = '\0';
-	if (strspn(number, "0123456789") != len || text_parse_size(number, 1000000, value) < 0)
-		return -1;
-	*value *= unit;
-	return 0;
+	config->entries =
+	    mem_realloc(config->entries, config->count + 1, sizeof(*config->entries));
+	config->entries[config->count++] = (struct entry){.key = key,
+							  .scope = scope,
+							  .value = mem_strdup(value),
+							  .origin = mem_strdup(origin)};
 }
 
-static bool in_choices(const char *choices, const char *word)
+/* maintain.NAME.KEY: what a task is, is for pipeline/maintain/task.h to judge. 1, 0 when it is another key, or an error kind. */
+static int add_task(struct config *config, enum config_scope scope, const char *origin,
+		    const char *name, const char *value, struct error *err)
 {
-	size_t len = strlen(word);
+	const char *task = strncasecmp(name, "maintain.", 9) == 0 ? name + 9 : NULL;
+	const char *key = task ? strrchr(task, '.') : NULL;
 
-	for (const char *p = choices; (p = strstr(p, word)); p += len)
-		if (len && (p == choices || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
-			return true;
-	return false;
-}
-
-/* user info in a URL: for ssh only a user name is none, for others any is one. (RFC 3986 section 3.2.1) */
-static bool has_credential(const char *url)
-{
-	const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : NULL;
-	size_t len = host ? strcspn(host, "/?#") : 0;
-	const char *at = host ? memchr(host, '@', len) : NULL;
-
-	if (!at)
-		return false;
-	return strncasecmp(url, "ssh://", 6) != 0 ||
-	       memchr(host, ':', (size_t)(at - host)) != NULL;
-}
-
-static int check_glob(const struct config_key *key, const char *value, const char *origin,
-		      struct error *err)
-{
-	struct glob *glob = glob_new(value, strlen(value), true, err);
-
-	if (!glob)
-		return error_wrap(err, "%s: %s = %s", origin, key->name, value);
-	glob_free(glob);
-	return 0;
-}
-
-static int check_rule(const struct config_key *key, const char *value, const char *origin,
-		      struct error *err)
-{
-	static const char outcomes[] = "allow review strip refuse";
-	size_t len = strcspn(value, " ");
-	char *outcome AUTO_FREE = mem_strndup(value, len);
-
-	if (!value[len] || !in_choices(outcomes, outcome)) {
-		error_set(err, ERROR_USAGE, "%s: %s = %s: not an outcome and a path pattern",
-			  origin, key->name, value);
-		return error_next(err, "the outcomes are %s, as in: refuse .github/**",
-				  outcomes);
-	}
-	return check_glob(key, value + len + strspn(value + len, " "), origin, err);
-}
-
-static int check_url(const struct config_key *key, const char *value, const char *origin,
-		     struct error *err)
-{
-	bool in_proxy = strcmp(key->name, "http.proxy") == 0 && strchr(value, '@');
-
-	if (!has_credential(value) && !in_proxy)
+	if (!key)
 		return 0;
-	/* It is not repeated, or kept in a run's request. */
-	error_set(err, ERROR_USAGE, "%s: %s has a user or password in its URL", origin,
-		  key->name);
-	return error_next(err, "give the token with publish.token, model.key or "
-			       "http.proxyCredential (env:NAME, "
-			       "file:PATH, …), a user name with publish.user");
-}
-
-static int check_value(const struct config_key *key, const char *value, const char *origin,
-		       struct error *err)
-{
-	long long number;
-	char **words;
-
-	switch (key->type) {
-	case CONFIG_SIZE:
-		if (text_parse_size(value, LLONG_MAX / 2, &number) < 0 || number < 1)
-			return error_set(
-			    err, ERROR_USAGE,
-			    "%s: %s = %s: not a whole number from 1 (k, m, g may follow)",
-			    origin, key->name, value);
-		break;
-	case CONFIG_SECONDS:
-		if (parse_seconds(value, &number) < 0 || number < 1)
-			return error_set(
-			    err, ERROR_USAGE,
-			    "%s: %s = %s: not a time in seconds (s, m, h may follow)", origin,
-			    key->name, value);
-		break;
-	case CONFIG_WORDS:
-		words = text_split_words(value);
-		if (!words)
-			return error_set(err, ERROR_USAGE,
-					 "%s: %s: empty, or a quote is not closed", origin,
-					 key->name);
-		text_free_words(words);
-		break;
-	case CONFIG_CHOICE:
-		if (!in_choices(key->choices, value))
-			return error_set(err, ERROR_USAGE, "%s: %s = %s: must be one of: %s",
-					 origin, key->name, value, key->choices);
-		break;
-	case CONFIG_SECRET:
-		if (strncmp(value, "env:", 4) != 0 && strncmp(value, "file:", 5) != 0 &&
-		    strncmp(value, "credential:", 11) != 0 &&
-		    strncmp(value, "command:", 8) != 0) {
-			/* The value itself may be a pasted secret: it is not repeated. */
-			error_set(err, ERROR_USAGE, "%s: %s is not a source of a secret",
-				  origin, key->name);
-			return error_next(err, "write env:NAME, file:PATH, credential:NAME or "
-					       "command:ARGV; never the secret itself");
-		}
-		break;
-	case CONFIG_URL:
-		return check_url(key, value, origin, err);
-	case CONFIG_RULES:
-		return check_rule(key, value, origin, err);
-	case CONFIG_GLOBS:
-		return check_glob(key, value, origin, err);
-	case CONFIG_STRING:
-	case CONFIG_LIST:
-		break;
+	if (scope == CONFIG_REPOSITORY) {
+		error_set(err, ERROR_USAGE, "%s: a repository may not set %s", origin, name);
+		return error_next(err, "its tasks are files: .agent/maintain/NAME.md");
 	}
-	return 0;
+	if (!value)
+		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin, name);
+	config->tasks =
+	    mem_realloc(config->tasks, config->task_count + 1, sizeof(*config->tasks));
+	config->tasks[config->task_count++] =
+	    (struct config_task){.name = mem_strndup(task, (size_t)(key - task)),
+				 .key = mem_strdup(key + 1),
+				 .value = mem_strdup(value),
+				 .origin = mem_strdup(origin)};
+	return 1;
 }
 
 static int add_entry(struct config *config, enum config_scope scope, const char *origin,
 		     const char *name, const char *value, struct error *err)
 {
 	const struct config_key *key = find_key(name);
-	struct entry *entry;
+	int task = key ? 0 : add_task(config, scope, origin, name, value, err);
 
+	if (task)
+		return task < 0 ? task : 0;
 	if (!key) {
 		error_set(err, ERROR_USAGE, "%s: unknown key %s", origin, name);
 		for (size_t i = 0; i < ARRAY_LEN(keys); i++)
@@ -397,15 +307,27 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 				 "%s: a repository may only make %s stricter: review, strip or "
 				 "refuse",
 				 origin, key->name);
-	if (check_value(key, value, origin, err))
+	if (config_check_value(key, value, origin, err))
 		return err->kind;
-	config->entries =
-	    mem_realloc(config->entries, config->count + 1, sizeof(*config->entries));
-	entry = &config->entries[config->count++];
-	entry->key = key;
-	entry->scope = scope;
-	entry->value = mem_strdup(value);
-	entry->origin = mem_strdup(origin);
+	append(config, key, scope, value, origin);
+	return 0;
+}
+
+const struct config_task *config_task_at(const struct config *config, size_t index)
+{
+	return index < config->task_count ? &config->tasks[index] : NULL;
+}
+
+int config_narrow(struct config *config, const char *name, const char *value,
+		  const char *origin, struct error *err)
+{
+	const struct config_key *key = find_key(name);
+
+	if (!key || (key->type != CONFIG_SIZE && key->type != CONFIG_SECONDS))
+		return error_set(err, ERROR_USAGE, "%s: %s is no limit", origin, name);
+	if (config_check_value(key, value, origin, err))
+		return err->kind;
+	append(config, key, CONFIG_REPOSITORY, value, origin);
 	return 0;
 }
 
@@ -534,7 +456,7 @@ static long long number_of(const struct config_key *key, const char *text)
 	long long value = 0;
 
 	if (key->type == CONFIG_SECONDS)
-		parse_seconds(text, &value); /* both were checked when added */
+		config_parse_seconds(text, &value); /* both were checked when added */
 	else
 		text_parse_size(text, LLONG_MAX / 2, &value);
 	return value;

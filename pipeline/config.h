@@ -93,6 +93,25 @@ enum config_scope config_item_scope(const struct config *config, const char *nam
 /* Where the value in force comes from, "file:line", "-c" or "default". Borrowed. */
 const char *config_origin(const struct config *config, const char *name);
 
+/*
+ * Narrows a limit (CONFIG_SIZE, CONFIG_SECONDS) as a repository could, whether or not a repository may set that key: the smallest
+ * value counts. 0 or ERROR_USAGE.
+ */
+int config_narrow(struct config *config, const char *name, const char *value,
+		  const char *origin, struct error *err);
+
+/* Keys of maintenance tasks, [maintain "NAME"] of the operator's: in order, NULL past the end. Borrowed. */
+struct config_task {
+	char *name, *key, *value, *origin;
+};
+const struct config_task *config_task_at(const struct config *config, size_t index);
+
+/* A value by its key's type, origin in front of what is wrong (config_check.c). Pure. 0 or ERROR_USAGE. */
+int config_check_value(const struct config_key *key, const char *value, const char *origin,
+		       struct error *err);
+/* "90", "30s", "5m", "2h" in seconds. 0 or -1. */
+int config_parse_seconds(const char *text, long long *value);
+
 /* The table of keys as Markdown, for `agent help config` and the README. */
 void config_print_table(struct strbuf *out);
 

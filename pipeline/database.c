@@ -48,6 +48,17 @@ static const char *const migrations[] = {
     "NULL;"
     "CREATE TABLE repositories(path TEXT PRIMARY KEY) WITHOUT ROWID;"
     "PRAGMA user_version = 3;",
+
+    /* Times are seconds since 1970. The columns' meaning: pipeline/maintain/record.h. */
+    "CREATE TABLE maintenance(repository TEXT NOT NULL, task TEXT NOT NULL, "
+    "seen INTEGER NOT NULL, handled INTEGER NOT NULL, run TEXT, outcome TEXT, inputs TEXT, "
+    "attempts INTEGER NOT NULL DEFAULT 0, reason TEXT, reason_at INTEGER, state TEXT, "
+    "commit_id TEXT, ref TEXT, url TEXT, pull INTEGER, proposed TEXT, "
+    "PRIMARY KEY(repository, task));"
+    "CREATE TABLE maintenance_runs(run TEXT PRIMARY KEY, repository TEXT NOT NULL, "
+    "task TEXT NOT NULL, started INTEGER NOT NULL);"
+    "CREATE INDEX maintenance_runs_started ON maintenance_runs(repository, started);"
+    "PRAGMA user_version = 4;",
 };
 
 int database_fail(struct sqlite3 *db, const char *what, struct error *err)

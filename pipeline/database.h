@@ -1,7 +1,8 @@
 /*
  * The database of a state directory: agent.db, SQLite in WAL mode, its schema versioned (PRAGMA user_version)
- * and brought up to date at opening. Three files know its tables: ledger.c (calls, receipts), queue.c (jobs) and queue_tips.c (what
- * branches ask, repositories); these four are the only owners of sqlite3.h. It lies on a local disk: WAL does not work over a network.
+ * and brought up to date at opening. Four files know its tables: ledger.c (calls, receipts), queue.c (jobs), queue_tips.c (what
+ * branches ask, repositories) and maintain/record.c (maintenance); these five are the only owners of sqlite3.h. It lies on a local
+ * disk: WAL does not work over a network.
  */
 #ifndef PIPELINE_DATABASE_H
 #define PIPELINE_DATABASE_H

@@ -389,6 +389,22 @@ static const struct stage_row rows[STAGE_COUNT] = {
 		      .data_bytes_mib = 2048,
 		      .file_bytes_mib = 64,
 		      .nofile = 256},
+    [STAGE_TASKS] =
+	{.name = "agent-apply tasks",
+	 .program = "agent-apply",
+	 .mode = "tasks",
+	 .does = "`agent maintain`: a repository's tasks, what they see, what was merged",
+	 .net = NET_NONE,
+	 .filter = FILTER_QUIET,
+	 .reads_any_owner = true,
+	 .fds = fds_base,
+	 .paths = paths_repo,
+	 .env = env_plain,
+	 .children = no_children,
+	 .wall_s = 120,
+	 .data_bytes_mib = 2048,
+	 .file_bytes_mib = 64,
+	 .nofile = 256},
 };
 
 const struct stage_row *stage_row(enum stage_id id)

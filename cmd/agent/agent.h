@@ -60,6 +60,7 @@ struct options {
 	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
 	    *backend, *priority, *origin, *repo;
 	bool all, once; /* agent queue, agent work */
+	bool due, list; /* agent maintain */
 	bool again, json, dry_run, verify, no_status, dirty, input, help, for_config, write,
 	    attack;
 	struct error config_error; /* of the operator's files, for a command that judges them */
@@ -86,6 +87,7 @@ int cmd_edit(struct options *options, struct error *err);
 int cmd_hook(struct options *options, struct error *err);
 int cmd_queue(struct options *options, struct error *err);
 int cmd_work(struct options *options, struct error *err);
+int cmd_maintain(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_completion(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
@@ -161,6 +163,15 @@ int request_store(const struct rundir *dir, struct json *request, const char *is
 /* The one that says that a worker will not try again when this fails. */
 #define RUN_LAST_FILE "last-attempt"
 
+/* The same for a maintenance task: text is what is to be done, rev what it is based on. */
+int request_make_task(const struct options *options, const struct repository *repo,
+		      const char *task, const char *rev, const struct strbuf *text,
+		      struct json **request, struct error *err);
+
+/* One run at a time of an issue in a repository: two would pay for the model twice. A dry run takes
+ * nothing from anybody. *fd: the lock, the caller's. 0, ERROR_SKIPPED or another error kind. */
+int run_lock_issue(const struct run *run, bool dry, int *fd, struct error *err);
+
 /* A new run: its directory, issue.md and request.json. 0 or an error kind. */
 int run_begin(struct run *run, struct options *options, struct error *err);
 
@@ -202,6 +213,8 @@ int step_edit(struct run *run, int round, struct error *err);
 /* Sets *green. A red test is no error. */
 int step_test(struct run *run, int round, bool *green, struct error *err);
 int step_publish(struct run *run, int round, struct error *err);
+/* What the remote has at the run's ref: tip, "" when it is not there. After run_check_remote. 0 or an error kind. */
+int step_tip(struct run *run, char tip[65], struct error *err);
 /* What became of a task branch's run, to its pusher (step_told.c). A failure is recorded, and no more. */
 void step_told(struct run *run, const struct json *report);
 
@@ -247,6 +260,9 @@ int forge_issue(const struct options *options, const struct repository *repo, co
 void forge_tell_issue(struct run *run);
 /* Whether a pull request can be made, when one is wanted. 0 or an error kind. */
 int run_check_forge(const struct run *run, struct error *err);
+/* What became of a pull request of ours: state, "open", "merged" or "closed"; "" where there is no token for the forge that could
+ * see it. After run_check_remote. 0 or an error kind. */
+int step_look(struct run *run, long long number, char state[16], struct error *err);
 /* The pull request and the comment on its issue, when they are wanted. */
 int step_pull(struct run *run, int round, struct error *err);
 

@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|gc|completion|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|maintain|gc|completion|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -75,6 +75,22 @@ static const struct option_spec work_options[] = {
     {"--once", NULL, NULL, "end when no job is left that may run"},
     {"--jobs", "N", "queue.jobs", "most jobs at once"},
     {"-c", "KEY=VALUE", NULL, "operator configuration of the queue"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
+static const struct option_spec maintain_options[] = {
+    {"--due", NULL, NULL, "only tasks whose time has come: for cron and timers"},
+    {"--repo", "DIR", "maintain.repo",
+     "a repository to look after; may be given several times"},
+    {"--list", NULL, NULL, "list the tasks: when they are due, what became of them, and why"},
+    {"--dry-run", NULL, NULL, "only say what would be run"},
+    {"--again", NULL, NULL, "run what was closed, or came to nothing, too"},
+    {"--model", "PROVIDER:NAME", "model.name", "anthropic:NAME, openai:NAME or replay:FILE"},
+    {"--backend", "NAME", "jail.backend", "native, or gvisor: a kernel of its own"},
+    {"--limits", "MODE", "jail.limits",
+     "degraded-ok: go on where no memory and process caps can be had"},
+    {"--json", NULL, NULL, "print the tasks as JSON"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
@@ -206,6 +222,8 @@ static const struct command commands[] = {
      "jobs for agent work: add, look, cancel, try again, find pushes that were lost",
      queue_options, cmd_queue, false},
     {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},
+    {"maintain", "[options] [TASK…]", "run a repository's maintenance tasks", maintain_options,
+     cmd_maintain, false, true},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"completion", "bash", "print the completion of a shell, to be sourced by it", no_options,
      cmd_completion, false},

@@ -57,7 +57,9 @@ static bool *flag_field(struct options *options, const char *name)
 		      {"--attack", &options->attack},
 		      {"--again", &options->again},
 		      {"--all", &options->all},
-		      {"--once", &options->once}};
+		      {"--once", &options->once},
+		      {"--due", &options->due},
+		      {"--list", &options->list}};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)

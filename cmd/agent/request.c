@@ -252,6 +252,31 @@ int request_make(const struct options *options, struct strbuf *issue, struct jso
 	return *request ? 0 : err->kind;
 }
 
+int request_make_task(const struct options *options, const struct repository *repo,
+		      const char *task, const char *rev, const struct strbuf *text,
+		      struct json **request, struct error *err)
+{
+	char *identity AUTO_FREE = mem_printf("maintain:%s", task);
+	char *name AUTO_FREE = mem_printf("maintain-%s", task), *ref AUTO_FREE = NULL;
+	struct json *about AUTO_JSON = js_object_new();
+	struct options asked = *options;
+
+	asked.branch = NULL;
+	asked.base = rev;
+	asked.word_count = 0;
+	asked.dry_run = false;
+	asked.no_status = true;
+	js_set_str(about, "identity", identity);
+	ref = request_result_ref(options->config, name, err);
+	if (!ref)
+		return err->kind;
+	*request = make_request(&asked, repo, text, identity, about, "", err);
+	if (!*request)
+		return err->kind;
+	js_set_str(*request, "ref", ref);
+	return 0;
+}
+
 int request_store(const struct rundir *dir, struct json *request, const char *issue, size_t len,
 		  struct error *err)
 {

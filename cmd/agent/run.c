@@ -61,6 +61,25 @@ static void adopt_named_secrets(const struct config *config)
 	}
 }
 
+/* What a maintenance task narrows, if it is one. */
+static int narrow_config(struct run *run, struct error *err)
+{
+	static const char *const limits[] = {"run.rounds",     "budget.runTokens",
+					     "model.turns",    "apply.maxFiles",
+					     "apply.maxBytes", "test.timeout"};
+	const struct json *task = js_get(run->request, "maintenance");
+	const char *origin = js_str(task, "origin", "task");
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		long long most = js_int(js_get(task, "limits"), limits[i], 0);
+		char *value AUTO_FREE = mem_printf("%lld", most);
+
+		if (most && config_narrow(run->config, limits[i], value, origin, err))
+			return err->kind;
+	}
+	return 0;
+}
+
 /* The run's own -c pairs below those of this command line. */
 static int merge_config(struct run *run, struct options *options, struct error *err)
 {
@@ -77,7 +96,7 @@ static int merge_config(struct run *run, struct options *options, struct error *
 		if (config_add_pair(run->config, js_text(js_at(options->pairs, i)), err))
 			return err->kind;
 	adopt_named_secrets(run->config);
-	return 0;
+	return narrow_config(run, err);
 }
 
 int run_open(struct run *run, struct options *options, struct error *err)
@@ -388,9 +407,7 @@ int run_go(struct run *run, bool dry, struct error *err)
 	return result;
 }
 
-/* One run at a time of an issue in a repository: two would pay for the model twice. A dry run takes
- * nothing from anybody. */
-static int lock_issue(const struct run *run, bool dry, int *fd, struct error *err)
+int run_lock_issue(const struct run *run, bool dry, int *fd, struct error *err)
 {
 	char *key AUTO_FREE =
 	    mem_printf("%s\n%s", js_str(run->request, "repository", ""),
@@ -423,7 +440,7 @@ int cmd_run(struct options *options, struct error *err)
 	if (result == 0)
 		result = run_open(&run, options, err);
 	if (result == 0)
-		result = lock_issue(&run, options->dry_run, &lock, err);
+		result = run_lock_issue(&run, options->dry_run, &lock, err);
 	if (result == 0)
 		result = run_go(&run, options->dry_run, err);
 	else if (run.dir.fd >= 0 && rundir_has(&run.dir, "request.json"))
@@ -538,7 +555,7 @@ static int go_on(struct options *options, bool publish, struct error *err)
 	if (result == 0 && options->branch)
 		result = run_rename(&run, options->branch, err);
 	if (result == 0)
-		result = lock_issue(&run, !publish && is_dry(&run), &lock, err);
+		result = run_lock_issue(&run, !publish && is_dry(&run), &lock, err);
 	if (result == 0)
 		result = run_go(&run, !publish && is_dry(&run), err);
 	run_release(&run);

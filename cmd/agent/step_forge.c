@@ -370,6 +370,9 @@ static struct json *pull_job(const struct run *run, const char *fork, const char
 	js_set_str(job, "base", base);
 	js_set_int(job, "issue", issue);
 	js_set_str(job, "marker", marker);
+	if (js_len(js_get(js_get(run->request, "maintenance"), "labels")))
+		js_set(job, "labels",
+		       js_copy(js_get(js_get(run->request, "maintenance"), "labels")));
 	js_set_bool(job, "draft", strcmp(config_get(run->config, "forge.pull"), "ready") != 0);
 	return job;
 }
@@ -384,9 +387,34 @@ static int tell_pull(struct run *run, struct error *err)
 	journal_done(&run->journal, "%s %s%s", js_str(pull, "url", ""),
 		     js_bool(pull, "created", false) ? "made" : "brought up to date",
 		     js_bool(pull, "commented", false) ? ", the issue says so" : "");
+	if (js_str(pull, "label_error", NULL))
+		journal_note(&run->journal, "note: not all labels: %s",
+			     js_str(pull, "label_error", ""));
 	if (js_str(pull, "comment_error", NULL))
 		journal_note(&run->journal, "note: no comment on the issue: %s",
 			     js_str(pull, "comment_error", ""));
+	return 0;
+}
+
+int step_look(struct run *run, long long number, char state[16], struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *answer AUTO_JSON = NULL;
+	int token AUTO_FD = -1, result;
+	struct forge forge;
+
+	state[0] = '\0';
+	result = wanted(run, &forge, err);
+	if (result <= 0)
+		return result;
+	js_set_int(job, "look", number);
+	if (open_token(run->config, "forge.writeToken", &token, err) ||
+	    run_row(&run->sup, &run->dir, run->config, STAGE_FORGE_PULL, &forge, job, token, -1,
+		    "forge-look.json", err))
+		return err->kind;
+	answer = rundir_read(&run->dir, "forge-look.json", "forge-look", ISSUE_ANSWER_MAX, err);
+	if (!answer)
+		return err->kind ? err->kind : ERROR_FAILED;
+	snprintf(state, 16, "%s", js_str(answer, "state", ""));
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/sha256.h"
 #include "pipeline/base/strbuf.h"
+#include "pipeline/base/text.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/receive.h"
 #include "pipeline/secret.h"
@@ -171,8 +173,6 @@ static int open_way(struct run *run, struct publish_files *files, struct supervi
 		   *host = js_str(run->remote, "host", "");
 	const char *ca = config_get(run->config, "publish.ca");
 
-	if (step_open_signing_key(run, &files->sign, err))
-		return err->kind;
 	if (strcmp(kind, "local") == 0)
 		return start_receive_pack(run, receive, &files->remote, err);
 	if (step_open_credential(run, kind, &files->secret, err))
@@ -447,6 +447,74 @@ static int open_files(struct run *run, int round, struct publish_files *files,
 	return files->log < 0 ? err->kind : 0;
 }
 
+/* ---- what the ref has ---- */
+
+static struct json *tip_job(struct run *run, const char *scratch, struct error *err)
+{
+	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
+	const char *programs = spawn_program_dir(err);
+
+	js_unset(paths, "workdir");
+	js_set_str(paths, "scratch", scratch);
+	js_set_str(paths, "libexec", programs);
+	if (js_str(run->remote, "ca", NULL))
+		js_set_str(paths, "ca", js_str(run->remote, "ca", NULL));
+	js_set_bool(job, "ask", true);
+	js_set(job, "paths", paths);
+	js_set(job, "remote", js_copy(run->remote));
+	js_set_str(job, "ref", run_ref(run));
+	js_set_int(job, "deadline_s", config_number(run->config, "publish.timeout"));
+	return job;
+}
+
+static int read_tip(struct run *run, char tip[65], struct error *err)
+{
+	struct json *answer AUTO_JSON = NULL;
+	const char *oid;
+
+	if (rundir_accept(&run->dir, "tip.json", VERDICT_MAX, false, err))
+		return err->kind;
+	answer = rundir_read(&run->dir, "tip.json", "tip", VERDICT_MAX, err);
+	if (!answer)
+		return err->kind ? err->kind : ERROR_FAILED;
+	oid = js_str(answer, "tip", "");
+	if (oid[0] && !text_is_hex(oid, 40))
+		return error_set(err, ERROR_FAILED, "%s: what %s has is no object id",
+				 run->remote_url, run_ref(run));
+	snprintf(tip, 65, "%s", oid);
+	return 0;
+}
+
+int step_tip(struct run *run, char tip[65], struct error *err)
+{
+	struct publish_files files = {-1, -1, -1, -1, -1, -1, -1, -1};
+	struct supervised dial = {0}, receive = {0};
+	char *scratch AUTO_FREE = rundir_subdir(&run->dir, "tip", err);
+	struct json *job AUTO_JSON = NULL;
+	struct error ignored = {0};
+	int result;
+
+	tip[0] = '\0';
+	if (!scratch || rundir_give(scratch, STAGE_UID_BASE + STAGE_PUBLISH, err) ||
+	    (files.out = rundir_part(&run->dir, "tip.json", err)) < 0)
+		return err->kind;
+	result = open_way(run, &files, &dial, &receive, err);
+	if (result == 0) {
+		job = tip_job(run, scratch, err);
+		result = run_publish(run, job, &files, err);
+	}
+	if (receive.name && result == 0)
+		supervise_wait(&run->sup, &receive, &ignored);
+	supervise_end(&run->sup, &dial);
+	supervise_end(&run->sup, &receive);
+	close_files(&files);
+	if (result == 0)
+		result = read_tip(run, tip, err);
+	return result;
+}
+
+/* ---- the step ---- */
+
 int step_publish(struct run *run, int round, struct error *err)
 {
 	char *dir AUTO_FREE = NULL, *scratch AUTO_FREE = NULL, *objects AUTO_FREE = NULL;
@@ -468,6 +536,8 @@ int step_publish(struct run *run, int round, struct error *err)
 	    rundir_give(objects, STAGE_UID_BASE + STAGE_PUBLISH, err))
 		return err->kind;
 	result = open_files(run, round, &files, err);
+	if (result == 0)
+		result = step_open_signing_key(run, &files.sign, err);
 	if (result == 0)
 		result = open_way(run, &files, &dial, &receive, err);
 	if (result == 0) {

@@ -235,6 +235,7 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
 	struct json *limits = js_object_new(), *trailers = js_array_new();
 	const struct json *issue = js_get(run->request, "issue");
+	const struct json *only = js_get(js_get(run->request, "maintenance"), "paths");
 	char *id AUTO_FREE = mem_printf("Agent-Run: %s", run->dir.id);
 	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
 	char *test AUTO_FREE =
@@ -242,7 +243,7 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	char *digest AUTO_FREE = issue_digest(run);
 	char *marker AUTO_FREE = mem_printf(OURS_TRAILER "%s", digest);
 	const char *source = js_str(issue, "source", ""), *slash = strrchr(source, '/');
-	bool is_ref = js_get(run->request, "task") != NULL;
+	bool is_ref = js_get(run->request, "maintenance") != NULL;
 	bool is_text = strcmp(source, "-m") == 0 || strcmp(source, "standard input") == 0;
 	/* Of a path only its last part: what this machine's directories are called is nobody's business. */
 	char *about AUTO_FREE =
@@ -257,6 +258,8 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	js_set_int(limits, "bytes", config_number(run->config, "apply.maxBytes"));
 	js_set(job, "limits", limits);
 	js_set(job, "policy", edit_policy(run->config));
+	if (only)
+		js_set(js_get(job, "policy"), "only", js_copy(only));
 	js_set_str(job, "run", run->dir.id);
 	js_set_int(job, "round", round);
 	js_set_str(job, "title", js_str(issue, "title", ""));

@@ -27,6 +27,10 @@ with Tap() as t, Place() as place:
     with open(place.path("root/usr/share/agent/agent-worker.service"), encoding="utf-8") as f:
         unit = f.read()
     t.ok("ExecStart=/usr/bin/agent work\n" in unit and "@" not in unit, "so is the worker's unit, with where the program is", unit)
+    with open(place.path("root/usr/share/agent/agent-maintain.service"), encoding="utf-8") as f:
+        unit = f.read()
+    t.ok("ExecStart=/usr/bin/agent maintain --due\n" in unit and os.path.exists(place.path("root/usr/share/agent/agent-maintain.timer")),
+         "and those of maintenance", unit)
     os.unlink(place.path("root/usr/libexec/agent/agent-model"))
     result = place.agent("run", "-m", "Translate two", "--model", model, cwd=repo)
     t.ok(result.status in (4, 125) and "agent-model" in result.err, "a missing program is named", result.text)

@@ -22,7 +22,7 @@ owner()
 owner 'git2(\.h|/)' 'gitops/[^/]*\.c|gitops/[a-z_]*_internal\.h' git2.h
 owner 'curl/' 'pipeline/http/http\.c' curl.h
 owner 'jansson\.h' 'pipeline/base/json\.c' jansson.h
-owner 'sqlite3\.h' 'pipeline/(database|ledger|queue|queue_tips)\.c' sqlite3.h
+owner 'sqlite3\.h' 'pipeline/(database|ledger|queue|queue_tips|maintain/record)\.c' sqlite3.h
 owner 'seccomp\.h' 'sandbox/gen_[a-z_]*\.c' seccomp.h
 owner 'linux/landlock\.h' 'sandbox/.*' landlock.h
 owner 'utf8proc\.h' 'gitops/pathfold\.c' utf8proc.h

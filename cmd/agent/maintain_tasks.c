@@ -1,0 +1,226 @@
+/* Where tasks come from: the operator's configuration, and the tree of a repository's trusted ref. */
+#include "maintain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
+#include "pipeline/base/json.h"
+#include "pipeline/base/mem.h"
+#include "pipeline/base/sha256.h"
+#include "pipeline/base/text.h"
+#include "pipeline/fds.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+
+void upkeep_place_release(struct upkeep_place *place)
+{
+	for (size_t i = 0; i < place->count; i++)
+		task_release(&place->tasks[i]);
+	free(place->tasks);
+	repository_release(&place->repo);
+}
+
+static struct task *find_task(struct upkeep_place *place, const char *name)
+{
+	for (size_t i = 0; i < place->count; i++)
+		if (strcmp(place->tasks[i].name, name) == 0)
+			return &place->tasks[i];
+	return NULL;
+}
+
+/* Takes it. */
+static void add_task(struct upkeep_place *place, const struct task *task)
+{
+	place->tasks = mem_realloc(place->tasks, place->count + 1, sizeof(*place->tasks));
+	place->tasks[place->count++] = *task;
+}
+
+/* ---- the operator's ---- */
+
+static bool is_for(const struct task *task, const struct upkeep_place *place)
+{
+	for (size_t i = 0; i < task->only.count; i++) {
+		char *path AUTO_FREE = realpath(task->only.items[i], NULL);
+
+		if (path && strcmp(path, place->path) == 0)
+			return true;
+	}
+	return task->only.count == 0;
+}
+
+/* All keys of the task that the entry at index begins. */
+static int read_configured(const struct config *config, size_t index, struct task *task,
+			   struct error *err)
+{
+	const struct config_task *entry = config_task_at(config, index);
+	const char *name = entry->name;
+
+	if (task_init(task, name, entry->origin, false, err))
+		return err->kind;
+	for (; (entry = config_task_at(config, index)); index++)
+		if (strcmp(entry->name, name) == 0 &&
+		    task_set(task, entry->key, entry->value, entry->origin, err))
+			return err->kind;
+	return task_check(task, err);
+}
+
+static bool is_first(const struct config *config, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (strcmp(config_task_at(config, i)->name,
+			   config_task_at(config, index)->name) == 0)
+			return false;
+	return true;
+}
+
+static void add_configured(struct upkeep *upkeep, struct upkeep_place *place)
+{
+	const struct config *config = upkeep->options->config;
+
+	for (size_t i = 0; config_task_at(config, i); i++) {
+		struct error wrong = {0};
+		struct task task;
+
+		if (!is_first(config, i))
+			continue;
+		if (read_configured(config, i, &task, &wrong))
+			upkeep_complain(upkeep, &wrong);
+		else if (is_for(&task, place)) {
+			add_task(place, &task);
+			continue;
+		}
+		task_release(&task);
+	}
+}
+
+/* ---- the repository's ---- */
+
+struct json *upkeep_ask(const struct upkeep *upkeep, const struct upkeep_place *place,
+			bool read, const struct task *seen, const char *commit,
+			const struct json *changes, struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *patterns = js_array_new();
+	struct json *made = js_array_new(), *all = js_array_new(), *answer AUTO_JSON = NULL;
+	struct journal journal = {.quiet = true, .events_fd = -1};
+	struct supervised stage = {0};
+	struct supervisor sup;
+	int out AUTO_FD = memfd_create("tasks", MFD_CLOEXEC), result;
+
+	js_set(job, "paths", repository_paths(&place->repo));
+	js_set_str(job, "rev", config_get(upkeep->options->config, "maintain.ref"));
+	js_set_bool(job, "read", read);
+	for (size_t i = 0; seen && i < seen->paths.count; i++)
+		js_push_str(patterns, seen->paths.items[i]);
+	js_set(job, "seen", all);
+	js_set(job, "made", made);
+	if (seen)
+		js_push(all, patterns);
+	else
+		js_free(patterns);
+	if (commit) {
+		struct json *one = js_object_new();
+
+		js_set_str(one, "commit", commit);
+		if (changes)
+			js_set(one, "changes", js_copy(changes));
+		js_push(made, one);
+	}
+	if (out < 0) {
+		error_set(err, ERROR_FAILED, "memfd_create");
+		return NULL;
+	}
+	result = supervise_init(&sup, &journal, err);
+	if (result == 0)
+		result =
+		    supervise_start(&sup, &stage, STAGE_TASKS, job,
+				    (struct spawn_fd[]){{FD_OUT, out}}, 1, 0, NULL, NULL, err);
+	if (result == 0)
+		result = supervise_wait(&sup, &stage, err);
+	supervise_end(&sup, &stage);
+	supervise_release(&sup);
+	if (result)
+		return NULL;
+	answer = js_read_fd(out, ANSWER_MAX, "the tasks", err);
+	return answer && js_check_kind(answer, "tasks", 1, err) == 0 ? MEM_STEAL(answer) : NULL;
+}
+
+static int add_file(struct upkeep_place *place, const struct json *file, struct error *err)
+{
+	const char *path = js_str(file, "path", ""), *why = js_str(file, "why", NULL);
+	const char *text = js_str(file, "text", "");
+	const struct task *other;
+	struct task task;
+	char shown[300];
+
+	text_escape(shown, sizeof(shown), path, strlen(path));
+	if (why)
+		return error_set(err, ERROR_USAGE, "%s: %s", shown, why);
+	if (task_parse(shown, text, js_text_len(js_get(file, "text")), &task, err))
+		return err->kind;
+	other = find_task(place, task.name);
+	if (other) {
+		error_set(err, ERROR_USAGE, "%s: task %s is the operator's: %s", shown,
+			  task.name, other->origin);
+		task_release(&task);
+		return error_next(err, "give one of the two another name");
+	}
+	add_task(place, &task);
+	return 0;
+}
+
+static int add_own(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
+{
+	struct json *answer AUTO_JSON = upkeep_ask(upkeep, place, true, NULL, NULL, NULL, err);
+	const struct json *files = js_get(answer, "files");
+	bool registries =
+	    strcmp(config_get(upkeep->options->config, "maintain.network"), "registries") == 0;
+
+	if (!answer)
+		return err->kind;
+	for (size_t i = 0; i < js_len(files); i++) {
+		struct error wrong = {0};
+		size_t before = place->count;
+
+		if (add_file(place, js_at(files, i), &wrong) == 0 &&
+		    place->tasks[before].registries && !registries) {
+			error_set(&wrong, ERROR_USAGE,
+				  "%s: network: registries is not allowed to tasks of "
+				  "repositories",
+				  place->tasks[before].origin);
+			error_next(&wrong, "the operator may: maintain.network = registries");
+			task_release(&place->tasks[--place->count]);
+		}
+		if (wrong.kind)
+			upkeep_complain(upkeep, &wrong);
+	}
+	return 0;
+}
+
+int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
+{
+	add_configured(upkeep, place);
+	if (strcmp(config_get(upkeep->options->config, "maintain.repository"), "yes") != 0)
+		return 0;
+	return add_own(upkeep, place, err);
+}
+
+int upkeep_inputs(const struct upkeep *upkeep, const struct upkeep_place *place,
+		  const struct task *task, char digest[65], struct error *err)
+{
+	struct json *answer AUTO_JSON = upkeep_ask(upkeep, place, false, task, NULL, NULL, err);
+	const char *seen = js_text(js_at(js_get(answer, "seen"), 0));
+	char own[65], *all AUTO_FREE = NULL;
+
+	if (!answer)
+		return err->kind;
+	if (!seen)
+		return error_set(err, ERROR_FAILED, "agent-apply tasks told no digest");
+	task_digest(task, own);
+	all = mem_printf("%s\n%s\n", own, seen);
+	sha256_hex(all, strlen(all), digest);
+	return 0;
+}
