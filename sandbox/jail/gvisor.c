@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,6 +31,7 @@
 #include "sandbox/jail/tree.h"
 
 #define CONFIG_MAX (1 << 20)
+#define GVISOR_HEAP (128ULL << 20) /* of its own, with few processes */
 #define GVISOR_THREADS 4096 /* of the host, for few processes of the payload that come and go */
 
 /* ---- outer ---- */
@@ -115,12 +117,14 @@ static void put_strings(struct jsonw *json, const char *key, const char *const *
  * The runner's user and rights, inside: root of a kernel that has no one else on it, and what it takes
  * to count processes and to become the payload. All of it is gone before the payload is.
  */
-static void put_process(struct jsonw *json)
+static void put_process(struct jsonw *json, const struct jail_spec *spec)
 {
 	static const char *const args[] = {GVISOR_RUNNER, RUNNER_WORD};
 	static const char *const rights[] = {
 	    "CAP_SETUID",	"CAP_SETGID",	    "CAP_SETPCAP", "CAP_SYS_ADMIN",
-	    "CAP_DAC_OVERRIDE", "CAP_SYS_RESOURCE", "CAP_CHOWN"};
+	    "CAP_DAC_OVERRIDE", "CAP_SYS_RESOURCE", "CAP_CHOWN",   "CAP_KILL"};
+	const size_t count =
+	    ARRAY_LEN(rights) - !spec->limits.cpu_s; /* the last one: for that */
 	static const char *const sets[] = {"bounding", "effective", "permitted"};
 
 	jsonw_object(json, "process");
@@ -134,7 +138,7 @@ static void put_process(struct jsonw *json)
 	jsonw_string(json, "cwd", "/");
 	jsonw_object(json, "capabilities");
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
-		put_strings(json, sets[i], rights, ARRAY_LEN(rights));
+		put_strings(json, sets[i], rights, count);
 	jsonw_end(json);
 	jsonw_bool(json, "noNewPrivileges", true);
 	jsonw_end(json);
@@ -210,7 +214,7 @@ int gvisor_config(const struct jail_spec *spec, struct strbuf *out)
 	jsonw_init(&json, out);
 	jsonw_object(&json, NULL);
 	jsonw_string(&json, "ociVersion", "1.0.0");
-	put_process(&json);
+	put_process(&json, spec);
 	jsonw_object(&json, "root");
 	jsonw_string(&json, "path", GVISOR_ROOT);
 	jsonw_bool(&json, "readonly", true);
@@ -367,6 +371,20 @@ static int place_descriptors(struct jail_run *run, const struct rootfs *fs)
 	return 0;
 }
 
+/*
+ * Where no control group caps it: what runsc takes for itself, for buffers of sockets and pipes and the like, which
+ * the runner cannot count. The payload's own memory is a shared file, and counted by the runner.
+ */
+static int limit_heap(struct jail_run *run)
+{
+	const uint64_t heap = run->spec.limits.memory_bytes + GVISOR_HEAP;
+	const struct rlimit limit = {heap, heap};
+
+	if (run->cgroup.kind != CGROUP_NONE)
+		return 0;
+	return setrlimit(RLIMIT_DATA, &limit) < 0 ? step_fail(run, "RLIMIT_DATA of runsc") : 0;
+}
+
 void gvisor_enter(struct jail_run *run, struct rootfs *fs)
 {
 	/* clang-format off */
@@ -388,7 +406,7 @@ void gvisor_enter(struct jail_run *run, struct rootfs *fs)
 		return;
 	}
 	step_done(run);
-	if (place_descriptors(run, fs) < 0)
+	if (place_descriptors(run, fs) < 0 || limit_heap(run) < 0)
 		return;
 	command_reset();
 	if (applied_collect_host(run, command) < 0)

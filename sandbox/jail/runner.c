@@ -31,6 +31,9 @@
 #define READ_ALL 3  /* SYSLOG_ACTION_READ_ALL of syslog(2) */
 #define RUNNER_ID 1 /* uid and gid of PID 1, once the payload is born: nobody's else */
 #define MEMORY_LOOK_MS 50
+#define CPU_LOOK_MS 200
+#define CLOCK_TICKS 100		/* a second, of its proc's times */
+#define CPU_GRACE_S 5		/* as of confine_rlimits */
 #define PRIVATE "/dev/.runner"	/* a directory that the payload cannot pass */
 #define COUNTER PRIVATE "/pids" /* the sandbox's own control group */
 
@@ -238,27 +241,32 @@ static void __attribute__((noreturn)) payload(struct runner *runner, int go)
 
 /* ---- PID 1 ---- */
 
-/* Another user than the payload's, without any right: it can neither be signalled nor looked into. */
+/* Another user than the payload's, without any right but to end who used up their time: it can neither be
+ * signalled nor looked into. */
 static int give_up_power(struct jail_run *run)
 {
+	const uint32_t kept = run->spec.limits.cpu_s ? 1U << CAP_KILL : 0;
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-	struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+	struct __user_cap_data_struct caps[2] = {{kept, kept, 0}, {0, 0, 0}};
 
-	if (setresgid(RUNNER_ID, RUNNER_ID, RUNNER_ID) < 0 ||
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
+	    setresgid(RUNNER_ID, RUNNER_ID, RUNNER_ID) < 0 ||
 	    setresuid(RUNNER_ID, RUNNER_ID, RUNNER_ID) < 0 ||
-	    syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+	    syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return step_fail(run, "the runner cannot give up its rights");
 	return 0;
 }
 
-static uint64_t count_leftover(void)
+/* Each process but PID 1: stat is what its file says behind the name (proc_pid_stat(5)). */
+typedef void visit_fn(pid_t pid, const char *stat, void *arg);
+
+static void each_process(visit_fn *visit, void *arg)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
-	uint64_t count = 0;
 
 	while (dir && (entry = readdir(dir))) {
-		char path[300], text[512], *state;
+		char path[300], text[512], *stat;
 		int fd AUTO_FD = -1;
 		ssize_t len;
 
@@ -271,12 +279,46 @@ static uint64_t count_leftover(void)
 		if (len <= 0)
 			continue;
 		text[len] = '\0';
-		state = strrchr(text, ')'); /* behind the name (proc_pid_stat(5)) */
-		count += state && state[1] && state[2] != 'Z' && state[2] != 'X';
+		stat = strrchr(text, ')');
+		if (stat && stat[1])
+			visit((pid_t)strtol(entry->d_name, NULL, 10), stat + 2, arg);
 	}
 	if (dir)
 		closedir(dir);
+}
+
+static void count_one(pid_t pid, const char *stat, void *arg)
+{
+	uint64_t *count = arg;
+
+	(void)pid;
+	*count += *stat != 'Z' && *stat != 'X';
+}
+
+static uint64_t count_leftover(void)
+{
+	uint64_t count = 0;
+
+	each_process(count_one, &count);
 	return count;
+}
+
+/*
+ * RLIMIT_CPU holds the payload alone: the kernel of runsc's release forgets it for what comes of that. As
+ * natively: SIGXCPU at the limit, the end five seconds behind it.
+ */
+static void end_if_over(pid_t pid, const char *stat, void *arg)
+{
+	const uint64_t *limit_s = arg;
+	unsigned long long user, system;
+
+	if (sscanf(stat, "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &user,
+		   &system) != 2)
+		return;
+	if ((user + system) / CLOCK_TICKS >= *limit_s + CPU_GRACE_S)
+		kill(pid, SIGKILL);
+	else if ((user + system) / CLOCK_TICKS >= *limit_s)
+		kill(pid, SIGXCPU);
 }
 
 /*
@@ -304,8 +346,10 @@ static uint64_t memory_used(void)
 static void reap(const struct jail_run *run, pid_t child, siginfo_t *info, struct rusage *usage,
 		 bool *too_much)
 {
-	const bool watch = run->cgroup.kind == CGROUP_NONE;
-	const struct timespec a_while = {0, MEMORY_LOOK_MS * 1000000L};
+	const bool memory = run->cgroup.kind == CGROUP_NONE;
+	const bool watch = memory || run->spec.limits.cpu_s;
+	const struct timespec a_while = {0, (memory ? MEMORY_LOOK_MS : CPU_LOOK_MS) * 1000000L};
+	uint64_t cpu_s = run->spec.limits.cpu_s;
 	sigset_t ends;
 
 	sigemptyset(&ends);
@@ -321,7 +365,9 @@ static void reap(const struct jail_run *run, pid_t child, siginfo_t *info, struc
 			return;
 		if (watch && !info->si_pid) {
 			sigtimedwait(&ends, NULL, &a_while);
-			*too_much = memory_used() > run->spec.limits.memory_bytes;
+			*too_much = memory && memory_used() > run->spec.limits.memory_bytes;
+			if (cpu_s)
+				each_process(end_if_over, &cpu_s);
 		}
 	}
 	info->si_code = CLD_KILLED;

@@ -49,9 +49,12 @@ static void decide_untold(const struct outer *outer, struct jail_facts *facts)
 	}
 	put_said(&outer->run, said, sizeof(said));
 	snprintf(facts->detail, sizeof(facts->detail),
-		 "the sandbox died while the command ran (%s %d)%s%s",
+		 "the sandbox died while the command ran (%s %d)%s%s%s",
 		 outer->end.code == CLD_EXITED ? "status" : "signal", outer->end.status,
-		 said[0] ? ": " : "", said);
+		 said[0] ? ": " : "", said,
+		 outer->run.cgroup.kind == CGROUP_NONE
+		     ? ": with degraded limits it does so when it has used up jail.memory itself"
+		     : "");
 }
 
 static int to_int(uint64_t value)

@@ -15,6 +15,18 @@ from jail import Jail, backends, eventually, mark, marked_processes, modes, stal
 from tap import Tap  # noqa: E402
 
 MIB = 1 << 20
+BUFFERS = """import resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4096))
+kept = []
+while len(kept) < 3900:
+    pair = socket.socketpair()
+    pair[0].setblocking(False)
+    try:
+        while pair[0].send(b"x" * 65536):
+            pass
+    except BlockingIOError:
+        kept += pair
+"""
 BRIEF = "AGENT_TEST_BRIEF" in os.environ  # on a slow machine (tests/vm): one of many that are alike
 FULL = os.environ.get("CHECK_FULL") == "1"
 SAMPLE = [0, 1, 2, 124, 126, 127, 128, 129, 130, 137, 143, 159, 254, 255, *random.sample(range(256), 6)]
@@ -105,6 +117,9 @@ def limits(t, jail, mode):
     result = jail.run("/bin/sh", "-c", "while :; do :; done", options=["--cpu", "1"])
     t.equal((result.outcome, result.value), ("limit", str(int(signal.SIGXCPU))), f"{mode}: the CPU limit is one",
             result.text())
+    result = jail.run("/bin/sh", "-c", "sh -c 'while :; do :; done'; echo $?", options=["--cpu", "1", "--wall", "30000"])
+    t.equal((result.outcome, result.value, result.out.split()[-1:]), ("exited", "0", ["152"]), f"{mode}: it holds what comes of the command, too",
+            result.text())
     result = jail.run("/bin/sh", "-c", "trap '' XCPU; while :; do :; done", options=["--cpu", "1"])
     t.equal((result.outcome, result.value), ("limit", "9"), f"{mode}: also when its signal is ignored", result.text())
     result = jail.run("/bin/sh", "-c", "exec dd if=/dev/zero of=/tmp/x bs=64k count=1", options=["--fsize", "1000"])
@@ -136,6 +151,9 @@ def limits(t, jail, mode):
         t.equal((result.outcome, result.value), ("exited", "0") if jail.backend == "native" else ("oom", "9"),
                 f"{mode}: without a group malloc fails instead, or the runner of the sandbox ends it", result.text())
         t.equal(result.limits, "degraded", f"{mode}: and the facts say so", result.text())
+        if jail.backend == "gvisor":  # what its kernel keeps for sockets is not the payload's memory, and has a limit of its own
+            result = jail.run("python3", "-c", BUFFERS, options=["--mem", str(64 * MIB), "--wall", "60000"])
+            t.ok(result.outcome == "internal" and "jail.memory" in result.detail, f"{mode}: a sandbox that grows itself dies", result.text())
 
 
 def forgeries(t, jail, mode):
