@@ -105,7 +105,7 @@ static int look_closer(struct chore *chore, struct error *err)
 	if (upkeep_inputs(chore->upkeep, chore->place, chore->task, chore->inputs, err))
 		return err->kind;
 	if (facts->proposal == PROPOSAL_OPEN &&
-	    upkeep_resolve(chore->upkeep, chore->place, chore->task, chore->row,
+	    upkeep_resolve(chore->upkeep, chore->place, chore->task->name, chore->row,
 			   &facts->proposal, err))
 		return err->kind;
 	facts->same_as_run = strcmp(js_str(chore->row, "inputs", ""), chore->inputs) == 0;

@@ -56,9 +56,8 @@ int upkeep_inputs(const struct upkeep *upkeep, const struct upkeep_place *place,
 		  const struct task *task, char digest[65], struct error *err);
 
 /* Looks what became of an open proposal, and records it: *proposal. 0 or an error kind. */
-int upkeep_resolve(struct upkeep *upkeep, const struct upkeep_place *place,
-		   const struct task *task, const struct json *row, enum proposal *proposal,
-		   struct error *err);
+int upkeep_resolve(struct upkeep *upkeep, const struct upkeep_place *place, const char *task,
+		   const struct json *row, enum proposal *proposal, struct error *err);
 
 /*
  * A new run of the task, or (resume) the one of its row, to its end. *words: what became of it, new; NULL when a limit kept it from beginning:

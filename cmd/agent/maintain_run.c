@@ -94,6 +94,108 @@ static struct json *make_request(const struct upkeep *upkeep, const struct upkee
 	return MEM_STEAL(request);
 }
 
+/* ---- what became of a proposal ---- */
+
+/* The paths that it changed; NULL when its run is gone. New. */
+static struct json *read_changes(const struct upkeep *upkeep, const struct json *row)
+{
+	struct rundir dir = {.fd = -1, .lock_fd = -1};
+	struct error ignored = {0};
+	struct json *report AUTO_JSON = NULL, *tree AUTO_JSON = NULL;
+	const char *run = js_str(row, "run", NULL);
+
+	if (run && rundir_open(upkeep->state, run, false, &dir, &ignored) == 0) {
+		report = rundir_read(&dir, "report.json", "report", VERDICT_MAX, &ignored);
+		char *name AUTO_FREE =
+		    round_file((int)js_int(report, "green_round", 0), "tree.json");
+
+		tree = rundir_read(&dir, name, "tree", TREE_MAX, &ignored);
+	}
+	rundir_release(&dir);
+	return tree && js_get(tree, "changes") ? js_copy(js_get(tree, "changes")) : NULL;
+}
+
+static int ask_merged(const struct upkeep *upkeep, const struct upkeep_place *place,
+		      const struct json *row, bool *merged, struct error *err)
+{
+	struct json *changes AUTO_JSON = read_changes(upkeep, row);
+	struct json *answer AUTO_JSON =
+	    upkeep_ask(upkeep, place, false, NULL, js_str(row, "commit_id", ""), changes, err);
+
+	if (!answer)
+		return err->kind;
+	*merged = js_bool(js_at(js_get(answer, "made"), 0), "merged", false);
+	return 0;
+}
+
+/* A run that only looks: its directory is temporary. */
+static int open_look(struct run *run, const struct upkeep *upkeep,
+		     const struct upkeep_place *place, const struct json *row,
+		     struct error *err)
+{
+	struct json *request AUTO_JSON = js_artefact_new("request", 1);
+	struct options quiet = *upkeep->options;
+
+	if (rundir_create_temporary(upkeep->state, &run->dir, err))
+		return err->kind;
+	js_set_str(request, "repository", place->path);
+	js_set_str(request, "ref", js_str(row, "ref", ""));
+	js_set(request, "pairs", js_copy(upkeep->options->pairs));
+	quiet.json = false;
+	if (rundir_write(&run->dir, "request.json", request, err) || run_open(run, &quiet, err))
+		return err->kind;
+	run->journal.quiet = true;
+	return run_check_remote(run, err);
+}
+
+static int look(struct run *run, const struct upkeep *upkeep, const struct upkeep_place *place,
+		const struct json *row, const char **state, struct error *err)
+{
+	long long pull = js_int(row, "pull", 0);
+	char tip[65], fate[16] = "";
+	bool merged = false;
+
+	/* pushed to another place than now: there it is nobody's business any more */
+	if (strcmp(run->remote_url, js_str(row, "url", "")) != 0) {
+		*state = "elsewhere";
+		return 0;
+	}
+	if (step_tip(run, tip, err) || (pull && step_look(run, pull, fate, err)))
+		return err->kind;
+	if (strcmp(fate, "merged") != 0 && ask_merged(upkeep, place, row, &merged, err))
+		return err->kind;
+	if (merged || strcmp(fate, "merged") == 0)
+		*state = "merged";
+	else if (!tip[0] || strcmp(fate, "closed") == 0)
+		*state = "closed";
+	else
+		*state = "open"; /* also when somebody else's commits are on it */
+	return 0;
+}
+
+int upkeep_resolve(struct upkeep *upkeep, const struct upkeep_place *place, const char *task,
+		   const struct json *row, enum proposal *proposal, struct error *err)
+{
+	const struct record_key key = {place->path, task};
+	struct run run = new_run();
+	const char *state = "open";
+	struct error ignored = {0};
+	int result = open_look(&run, upkeep, place, row, err);
+
+	if (result == 0)
+		result = look(&run, upkeep, place, row, &state, err);
+	supervise_release(&run.sup);
+	if (run.dir.path)
+		rundir_remove(&run.dir, &ignored);
+	run_release(&run);
+	if (result)
+		return error_wrap(err, "what became of %s", js_str(row, "ref", ""));
+	*proposal = proposal_parse(state);
+	if (upkeep->options->dry_run || *proposal == PROPOSAL_OPEN)
+		return 0;
+	return record_resolve(upkeep->record, &key, state, err);
+}
+
 /* ---- the run ---- */
 
 /* The run's directory, as agent run makes it, or as a killed one left it. */
@@ -196,9 +298,26 @@ static int go(struct upkeep *upkeep, const struct record_key *key, struct run *r
 	return settle(upkeep, key, run, inputs, &ended, words, err);
 }
 
-int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const struct task *task,
-	       const char *resume, const char *inputs, char **words, char **reason,
-	       struct error *err)
+/* What is known to be open may be so no more: other tasks, and those that are gone, are looked at when there seem to be too many. */
+static int look_again(struct upkeep *upkeep, const struct upkeep_place *place,
+		      struct error *err)
+{
+	struct json *names AUTO_JSON = record_open_tasks(upkeep->record, place->path, err);
+
+	for (size_t i = 0; names && i < js_len(names); i++) {
+		const struct record_key key = {place->path, js_text(js_at(names, i))};
+		struct json *row AUTO_JSON = record_get(upkeep->record, &key, err);
+		enum proposal ignored;
+
+		if (!row || upkeep_resolve(upkeep, place, key.task, row, &ignored, err))
+			return err->kind;
+	}
+	return names ? 0 : err->kind;
+}
+
+static int begin(struct upkeep *upkeep, const struct upkeep_place *place,
+		 const struct record_key *key, const char *id, const char *inputs,
+		 bool free_of_tokens, char **reason, struct error *err)
 {
 	const struct config *config = upkeep->options->config;
 	const struct record_limits limits = {.open = config_number(config, "maintain.maxOpen"),
@@ -206,7 +325,22 @@ int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const st
 					     .day = config_number(config, "maintain.perDay"),
 					     .day_tokens =
 						 config_number(config, "maintain.dayTokens"),
-					     .free = task->command != NULL};
+					     .free = free_of_tokens};
+	char *first AUTO_FREE = NULL;
+	int result =
+	    record_begin(upkeep->record, key, id, inputs, time(NULL), &limits, &first, err);
+
+	if (result)
+		return result;
+	if (look_again(upkeep, place, err))
+		return err->kind;
+	return record_begin(upkeep->record, key, id, inputs, time(NULL), &limits, reason, err);
+}
+
+int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const struct task *task,
+	       const char *resume, const char *inputs, char **words, char **reason,
+	       struct error *err)
+{
 	const struct record_key key = {place->path, task->name};
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	struct json *request AUTO_JSON = make_request(upkeep, place, task, &text, err);
@@ -219,8 +353,8 @@ int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const st
 	else if (result == 0)
 		result = rundir_new_id(id, err);
 	if (result == 0)
-		result = record_begin(upkeep->record, &key, id, inputs, time(NULL), &limits,
-				      reason, err);
+		result =
+		    begin(upkeep, place, &key, id, inputs, task->command != NULL, reason, err);
 	if (result != 1)
 		return result;
 	result = enter(&run, upkeep, id, request, &text, err);
@@ -228,107 +362,4 @@ int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const st
 		result = go(upkeep, &key, &run, inputs, words, err);
 	run_release(&run);
 	return result;
-}
-
-/* ---- what became of a proposal ---- */
-
-/* The paths that it changed; NULL when its run is gone. New. */
-static struct json *read_changes(const struct upkeep *upkeep, const struct json *row)
-{
-	struct rundir dir = {.fd = -1, .lock_fd = -1};
-	struct error ignored = {0};
-	struct json *report AUTO_JSON = NULL, *tree AUTO_JSON = NULL;
-	const char *run = js_str(row, "run", NULL);
-
-	if (run && rundir_open(upkeep->state, run, false, &dir, &ignored) == 0) {
-		report = rundir_read(&dir, "report.json", "report", VERDICT_MAX, &ignored);
-		char *name AUTO_FREE =
-		    round_file((int)js_int(report, "green_round", 0), "tree.json");
-
-		tree = rundir_read(&dir, name, "tree", TREE_MAX, &ignored);
-	}
-	rundir_release(&dir);
-	return tree && js_get(tree, "changes") ? js_copy(js_get(tree, "changes")) : NULL;
-}
-
-static int ask_merged(const struct upkeep *upkeep, const struct upkeep_place *place,
-		      const struct json *row, bool *merged, struct error *err)
-{
-	struct json *changes AUTO_JSON = read_changes(upkeep, row);
-	struct json *answer AUTO_JSON =
-	    upkeep_ask(upkeep, place, false, NULL, js_str(row, "commit_id", ""), changes, err);
-
-	if (!answer)
-		return err->kind;
-	*merged = js_bool(js_at(js_get(answer, "made"), 0), "merged", false);
-	return 0;
-}
-
-/* A run that only looks: its directory is temporary. */
-static int open_look(struct run *run, const struct upkeep *upkeep,
-		     const struct upkeep_place *place, const struct json *row,
-		     struct error *err)
-{
-	struct json *request AUTO_JSON = js_artefact_new("request", 1);
-	struct options quiet = *upkeep->options;
-
-	if (rundir_create_temporary(upkeep->state, &run->dir, err))
-		return err->kind;
-	js_set_str(request, "repository", place->path);
-	js_set_str(request, "ref", js_str(row, "ref", ""));
-	js_set(request, "pairs", js_copy(upkeep->options->pairs));
-	quiet.json = false;
-	if (rundir_write(&run->dir, "request.json", request, err) || run_open(run, &quiet, err))
-		return err->kind;
-	run->journal.quiet = true;
-	return run_check_remote(run, err);
-}
-
-static int look(struct run *run, const struct upkeep *upkeep, const struct upkeep_place *place,
-		const struct json *row, const char **state, struct error *err)
-{
-	long long pull = js_int(row, "pull", 0);
-	char tip[65], fate[16] = "";
-	bool merged = false;
-
-	/* pushed to another place than now: there it is nobody's business any more */
-	if (strcmp(run->remote_url, js_str(row, "url", "")) != 0) {
-		*state = "elsewhere";
-		return 0;
-	}
-	if (step_tip(run, tip, err) || (pull && step_look(run, pull, fate, err)))
-		return err->kind;
-	if (strcmp(fate, "merged") != 0 && ask_merged(upkeep, place, row, &merged, err))
-		return err->kind;
-	if (merged || strcmp(fate, "merged") == 0)
-		*state = "merged";
-	else if (!tip[0] || strcmp(fate, "closed") == 0)
-		*state = "closed";
-	else
-		*state = "open"; /* also when somebody else's commits are on it */
-	return 0;
-}
-
-int upkeep_resolve(struct upkeep *upkeep, const struct upkeep_place *place,
-		   const struct task *task, const struct json *row, enum proposal *proposal,
-		   struct error *err)
-{
-	const struct record_key key = {place->path, task->name};
-	struct run run = new_run();
-	const char *state = "open";
-	struct error ignored = {0};
-	int result = open_look(&run, upkeep, place, row, err);
-
-	if (result == 0)
-		result = look(&run, upkeep, place, row, &state, err);
-	supervise_release(&run.sup);
-	if (run.dir.path)
-		rundir_remove(&run.dir, &ignored);
-	run_release(&run);
-	if (result)
-		return error_wrap(err, "what became of %s", js_str(row, "ref", ""));
-	*proposal = proposal_parse(state);
-	if (upkeep->options->dry_run || *proposal == PROPOSAL_OPEN)
-		return 0;
-	return record_resolve(upkeep->record, &key, state, err);
 }

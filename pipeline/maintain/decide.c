@@ -28,7 +28,7 @@ enum proposal proposal_parse(const char *text)
 
 static bool is_unfinished(const struct decide_facts *facts)
 {
-	return facts->outcome == OUTCOME_RUNNING ||
+	return (facts->outcome == OUTCOME_RUNNING && facts->attempts < DECIDE_KILLED) ||
 	       (facts->outcome == OUTCOME_FAILED && facts->attempts < DECIDE_ATTEMPTS);
 }
 

@@ -10,6 +10,8 @@
 #define DECIDE_ATTEMPTS                                                                        \
 	3 /* of a run that fails outside of the change, before the next occurrence */
 
+#define DECIDE_KILLED 10 /* of one whose agent maintain is killed */
+
 enum decision {
 	DECIDE_WAIT,   /* its time has not come */
 	DECIDE_SKIP,   /* it is not to be run; this occurrence is dealt with */

@@ -73,6 +73,24 @@ static int changed(int count, struct error *err)
 		   : error_set(err, ERROR_FAILED, "database agent.db: the task's row is gone");
 }
 
+struct json *record_open_tasks(struct record *record, const char *repository, struct error *err)
+{
+	sqlite3_stmt *stmt AUTO_STMT = database_query(
+	    record->db, err,
+	    "SELECT task FROM maintenance WHERE repository = ?1 AND state = 'open'", "t",
+	    repository);
+	struct json *names AUTO_JSON = js_array_new();
+	int result = SQLITE_DONE;
+
+	while (stmt && (result = sqlite3_step(stmt)) == SQLITE_ROW)
+		js_push_str(names, (const char *)sqlite3_column_text(stmt, 0));
+	if (stmt && result == SQLITE_DONE)
+		return MEM_STEAL(names);
+	if (stmt)
+		database_fail(record->db, "read", err);
+	return NULL;
+}
+
 int record_see(struct record *record, const struct record_key *key, long long now,
 	       struct error *err)
 {
@@ -114,9 +132,8 @@ static long long count(struct record *record, struct error *err, const char *sql
 }
 
 #define OPEN_SQL                                                                               \
-	"SELECT count(*) FROM maintenance WHERE repository = ?1 AND task <> ?2 AND ?3 = 0 "    \
-	"AND "                                                                                 \
-	"(state = 'open' OR outcome = 'running')"
+	"SELECT count(*) FROM maintenance WHERE repository = ?1 AND task <> ?2 AND "           \
+	"(state = 'open' OR (outcome = 'running' AND reason_at > ?3))"
 #define SINCE_SQL                                                                              \
 	"SELECT count(*) FROM maintenance_runs WHERE repository = ?1 AND ?2 <> '' AND "        \
 	"started > ?3"
@@ -133,7 +150,7 @@ static int check_limits(struct record *record, const struct record_key *key, lon
 		const char *sql, *what, *config;
 		long long since, most;
 	} checks[] = {
-	    {OPEN_SQL, "proposals of this repository are open", "maintain.maxOpen", 0,
+	    {OPEN_SQL, "proposals of this repository are open", "maintain.maxOpen", now - 86400,
 	     limits->open},
 	    {SINCE_SQL, "runs were begun within an hour", "maintain.perHour", now - 3600,
 	     limits->hour},

@@ -30,6 +30,10 @@ struct record_key {
  */
 struct json *record_get(struct record *record, const struct record_key *key, struct error *err);
 
+/* Names of the repository's tasks whose proposals are open, as far as is known. New array; NULL with err. */
+struct json *record_open_tasks(struct record *record, const char *repository,
+			       struct error *err);
+
 /* Makes the row when there is none: its schedule counts from now. 0 or ERROR_FAILED. */
 int record_see(struct record *record, const struct record_key *key, long long now,
 	       struct error *err);
@@ -39,7 +43,8 @@ int record_skip(struct record *record, const struct record_key *key, long long n
 		const char *reason, bool handled, struct error *err);
 
 struct record_limits {
-	long long open; /* proposals of a repository that are open, runs under way included */
+	long long
+	    open; /* proposals of a repository that are open, runs of a day under way included */
 	long long hour, day;  /* runs of a repository begun within that time */
 	long long day_tokens; /* of all maintenance runs of this day (UTC) */
 	bool free;	      /* the task costs no tokens: that limit does not hold */

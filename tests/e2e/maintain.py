@@ -156,6 +156,15 @@ with Tap() as t, Place() as place:
     result = maintain(repo, "translate", "nonsense")
     t.ok(list(place.branches(repo)) == [branch] and "there is no task nonsense" in result.err, "the others go on", result.text)
 
+    repo = fresh({".agent/maintain/second.md": TASK})
+    maintain(repo, "translate")
+    result = maintain(repo, "-c", "maintain.maxOpen=1", "second")
+    t.contains(result.out, "1 proposals of this repository are open (maintain.maxOpen = 1)", "so does that of open proposals")
+    place.git("branch", "-q", "-D", "agent/maintain-translate", cwd=repo + ".git")
+    result = maintain(repo, "-c", "maintain.maxOpen=1", "second")
+    t.equal((result.status, list(place.branches(repo))), (0, ["refs/heads/agent/maintain-second"]),
+            "and one that was closed meanwhile does not count", result.text)
+
     # ---- the operator's own ----
     place.write(os.path.join(place.home, ".config/agent/config"),
                 '[maintain "own"]\n\tschedule = daily\n\tprompt = Translate it\n[maintain "elsewhere"]\n\tprompt = x\n'

@@ -95,8 +95,11 @@ static void unfinished_run_is_gone_on_with(void **state)
 	(void)state;
 	facts.due = 2000;
 	facts.outcome = OUTCOME_RUNNING;
-	facts.attempts = 10;
+	facts.attempts = DECIDE_KILLED - 1;
 	expect(&facts, DECIDE_RESUME, "");
+	facts.attempts = DECIDE_KILLED;
+	expect(&facts, DECIDE_WAIT, "");
+	facts.attempts = 1;
 	facts.outcome = OUTCOME_FAILED;
 	facts.attempts = DECIDE_ATTEMPTS - 1;
 	expect(&facts, DECIDE_RESUME, "");
