@@ -301,6 +301,10 @@ static bool is_final(const struct run *run, const struct error *err)
 	switch (err->kind) {
 	case ERROR_INTERRUPTED:
 		return false;
+	case ERROR_ISOLATION: /* of a jail: it may have been killed */
+		if (!rundir_has(&run->dir, "base.json"))
+			return true;
+		return rundir_has(&run->dir, RUN_LAST_FILE);
 	case ERROR_FAILED:
 	case ERROR_LATER:
 		return rundir_has(&run->dir, RUN_LAST_FILE);

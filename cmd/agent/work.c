@@ -255,8 +255,9 @@ static void read_words(struct slot *slot)
 		slot->words_fd = -1;
 }
 
-/* Whether the run has pushed: then the job is done, however its last process ended. */
-static bool has_pushed(const struct worker *worker, const struct slot *slot, char **branch)
+/* Whether the run has pushed. *begun: it has a base. */
+static bool has_pushed(const struct worker *worker, const struct slot *slot, char **branch,
+		       bool *begun)
 {
 	struct rundir dir;
 	struct error ignored = {0};
@@ -266,13 +267,15 @@ static bool has_pushed(const struct worker *worker, const struct slot *slot, cha
 	if (rundir_open(worker->state, slot->job.run, false, &dir, &ignored) == 0) {
 		report = rundir_read(&dir, "report.json", "report", BASE_MAX, &ignored);
 		pushed = rundir_has(&dir, "publish/receipt.json");
+		*begun = rundir_has(&dir, "base.json");
 		*branch = mem_strdup(js_str(report, "branch", "?"));
 	}
 	rundir_release(&dir);
 	return pushed;
 }
 
-static enum queue_end judge(const struct slot *slot, const siginfo_t *info, char **reason)
+static enum queue_end judge(const struct slot *slot, const siginfo_t *info, bool begun,
+			    char **reason)
 {
 	int status = info->si_code == CLD_EXITED ? info->si_status : -1;
 
@@ -288,8 +291,11 @@ static enum queue_end judge(const struct slot *slot, const siginfo_t *info, char
 	case EXIT_NO:
 		return QUEUE_REFUSED;
 	case EXIT_USAGE:
-	case EXIT_ISOLATION: /* the machine needs a person */
 		return QUEUE_PARKED;
+	case EXIT_ISOLATION:
+		/* Refused before anything was begun: that is this machine's, and stays. A jail that failed
+		 * may have been killed. */
+		return begun ? QUEUE_AGAIN : QUEUE_PARKED;
 	case EXIT_SKIPPED:
 		return strncmp(slot->last, "another process", 15) == 0 ? QUEUE_BACK
 								       : QUEUE_SKIPPED;
@@ -302,9 +308,21 @@ static enum queue_end judge(const struct slot *slot, const siginfo_t *info, char
 	return slot->asked == QUEUE_GO_ON ? QUEUE_AGAIN : QUEUE_BACK;
 }
 
+/* What is pushed is done, however its last process ended; but one that was killed behind the push goes on once more, with the
+ * pull request and the note. */
+static bool goes_on(const struct worker *worker, const struct slot *slot, enum queue_end end)
+{
+	struct error ignored = {0};
+
+	return (end == QUEUE_AGAIN || end == QUEUE_BACK) &&
+	       slot->job.attempts < worker->rules.attempts &&
+	       queue_asked(worker->queue, slot->job.id, &ignored) == QUEUE_GO_ON;
+}
+
 static int reap(struct worker *worker, struct slot *slot, struct error *err)
 {
 	char *reason AUTO_FREE = NULL, *branch AUTO_FREE = NULL;
+	bool pushed, begun = true;
 	enum queue_end end;
 	siginfo_t info = {0};
 
@@ -316,8 +334,9 @@ static int reap(struct worker *worker, struct slot *slot, struct error *err)
 	if (slot->words_fd >= 0)
 		read_words(slot);
 	end_line(slot);
-	end = judge(slot, &info, &reason);
-	if (has_pushed(worker, slot, &branch)) {
+	pushed = has_pushed(worker, slot, &branch, &begun);
+	end = judge(slot, &info, begun, &reason);
+	if (pushed && !goes_on(worker, slot, end)) {
 		end = QUEUE_DONE;
 		free(reason);
 		reason = mem_printf("pushed %s", branch);
