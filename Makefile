@@ -10,7 +10,7 @@ B := $(if $(filter asan,$(MODE)),build-asan,build)
 # ---- what each program may link: archives of ours, then libraries. Part of the security model ----
 # (tests/lint/links.sh compares this with what the loader sees)
 PROGRAMS := agent agent-dial agent-layer agent-fetch agent-egress agent-model agent-apply agent-test \
-	    agent-publish agent-verify agent-forge agent-jail agent-probe
+	    agent-change agent-publish agent-verify agent-forge agent-jail agent-probe
 
 agent_OURS         := maintain fetch publish forge pipeline patterns base sandbox-spec
 agent_LIBS         := -ljansson -lsqlite3
@@ -28,6 +28,8 @@ agent-apply_OURS   := forge gitops pipeline sandbox base
 agent-apply_LIBS   := -ljansson -lgit2 -lutf8proc -lz -lm
 agent-test_OURS    := gitops pipeline sandbox base
 agent-test_LIBS    := -ljansson -lgit2 -lutf8proc
+agent-change_OURS  := gitops pipeline sandbox base
+agent-change_LIBS  := -ljansson -lgit2 -lutf8proc
 agent-publish_OURS := publish gitops pipeline sandbox base
 agent-publish_LIBS := -ljansson -lgit2 -lutf8proc
 agent-verify_OURS  := publish gitops pipeline sandbox base

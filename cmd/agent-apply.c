@@ -11,8 +11,8 @@
  *		-> event {"event":"result","dirty","changed","untracked"}
  *	edit	FD_JOB {"paths":{"repo","common"?,"alternates"?,"objects"},"base_commit",
  *		"base_tree","limits":{"files","bytes"},"policy":{...} (gitops/policy.h),
- *		"trailers":[...],"title"},
- *		FD_CHANGES changes.json
+ *		"trailers":[...],"title","by":"model"|"command"},
+ *		FD_CHANGES changes.json: edits of a model, or files of a command
  *		-> new objects in "objects", FD_PATCH patch.diff, FD_OUT tree.json:
  *		{"kind":"tree","version":1,"base_commit","base_tree","tree","changes":[{"path",
  *		"old_oid","new_oid","old_mode","new_mode"}...],"patch_sha256","patch_bytes",
@@ -25,7 +25,7 @@
  *
  * SECURITY
  *	Hostile inputs: the repository's objects, refs and index; pushed objects, still in
- *	git's quarantine; changes.json, which a model wrote. Reach: reads the repository, writes the run's own object directory and the
+ *	git's quarantine; changes.json, which a model wrote, or agent-change. Reach: reads the repository, writes the run's own object directory and the
  *	artefacts. No network, no secret, runs nothing. A compromise yields a tree of the
  *	attacker's choice for one run, which the jail then tests and agent-publish derives again
  *	from tree.json, and what the repository holds.
@@ -44,6 +44,7 @@
 #include "gitops/pushed.h"
 #include "gitops/repo.h"
 #include "gitops/status.h"
+#include "gitops/taken.h"
 #include "gitops/tasks.h"
 #include "gitops/tree.h"
 #include "gitops/trial.h"
@@ -125,6 +126,7 @@ struct edit_job {
 	const char *trailers[TRAILERS_MAX]; /* borrowed from the job */
 	size_t trailer_count;
 	struct view_limits limits;
+	bool by_command; /* changes.json has files, not edits */
 };
 
 static int read_job(const struct json *json, struct edit_job *job, struct error *err)
@@ -145,6 +147,7 @@ static int read_job(const struct json *json, struct edit_job *job, struct error 
 	if (job->limits.file_bytes > job->limits.bytes)
 		job->limits.file_bytes = job->limits.bytes;
 	job->title = js_str(json, "title", "");
+	job->by_command = strcmp(js_str(json, "by", "model"), "command") == 0;
 	if (js_len(trailers) > TRAILERS_MAX)
 		return error_set(err, ERROR_USAGE, "job: more than %d trailers", TRAILERS_MAX);
 	for (size_t i = 0; i < js_len(trailers); i++) {
@@ -170,7 +173,10 @@ static int read_changes(const struct edit_job *job, struct json **changes,
 		return rc;
 	if (strcmp(js_str(json, "base_tree", ""), job->base_tree) != 0)
 		return error_set(err, ERROR_USAGE, "changes.json is for another base tree");
-	if (edit_list_from_json(js_get(json, "edits"), list, err) < 0)
+	if (job->by_command != (js_get(json, "files") != NULL))
+		return error_set(err, ERROR_USAGE, "changes.json is not by a %s",
+				 job->by_command ? "command" : "model");
+	if (!job->by_command && edit_list_from_json(js_get(json, "edits"), list, err) < 0)
 		return error_wrap(err, "changes.json");
 	*changes = MEM_STEAL(json);
 	return 0;
@@ -305,7 +311,8 @@ static int run_edit(struct stage *stage, struct error *err)
 	if (rc == 0 && !(view = view_new(repo, job.base_tree, &job.limits, err)))
 		rc = err->kind;
 	if (rc == 0)
-		rc = edit_apply_all(view, &list, err);
+		rc = job.by_command ? taken_apply(view, js_get(changes, "files"), err)
+				    : edit_apply_all(view, &list, err);
 	if (rc == 0)
 		rc = policy_apply(policy, view, &report, err);
 	if (rc == 0)
@@ -393,6 +400,7 @@ static int run(struct stage *stage, struct error *err)
 	case STAGE_VERIFY:
 	case STAGE_FORGE_ISSUE:
 	case STAGE_FORGE_PULL:
+	case STAGE_CHANGE:
 	case STAGE_COUNT:
 		break;
 	}

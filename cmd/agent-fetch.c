@@ -51,8 +51,9 @@
 
 #define PLAN_MAX ((size_t)4 << 20)
 
-static struct jail_handle warm_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
-static struct jail_handle verify_jail = {.pid = -1, .go_fd = -1, .output_fd = -1};
+static struct jail_handle warm_jail = {.pid = -1, .go_fd = -1, .output_fd = -1, .take_fd = -1};
+static struct jail_handle verify_jail = {
+    .pid = -1, .go_fd = -1, .output_fd = -1, .take_fd = -1};
 static bool has_warm, has_verify;
 
 /* ---- before power is given up ---- */

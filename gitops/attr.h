@@ -60,6 +60,14 @@ int attr_of_view(struct view *view, const char *path, struct attr_facts *facts,
 int attr_convert(const struct attr_facts *facts, const char *data, size_t len, const char *oid,
 		 struct strbuf *out);
 
+/*
+ * Appends what a file of the work tree is stored as (git's convert_to_git without external filters). stored: what
+ * the base has at its place, for text=auto; may be empty. 0, or 1 when a filter or an encoding other than
+ * UTF-8 stands between: nothing is appended then.
+ */
+int attr_clean(const struct attr_facts *facts, const char *data, size_t len, const char *stored,
+	       size_t stored_len, struct strbuf *out);
+
 /* Whether attr_convert would change anything at all. */
 bool attr_converts(const struct attr_facts *facts);
 

@@ -38,7 +38,10 @@ enum stage_fd {
 	FD_BOARD = 27,	/* agent-layer: memory that those who make one layer share */
 	FD_SIGN = 28,	/* agent-publish: the signing key, as FD_SECRET */
 	FD_TEXT = 29,	/* read: finished words for people (pull.json) */
-	FD_LAST = 29,
+	FD_TAKE =
+	    30, /* agent-jail: unix stream socket, through which its starter reads what the
+			   command changed (sandbox/jail_take.h) */
+	FD_LAST = 30,
 };
 
 #endif

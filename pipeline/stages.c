@@ -34,8 +34,10 @@ static const int fds_forge_pull[] = {FD_CONTROL, FD_JOB,  FD_OUT, FD_SECRET,
 static const int fds_edit[] = {FD_CONTROL, FD_JOB, FD_OUT, FD_CHANGES, FD_PATCH, -1};
 static const int fds_test[] = {FD_CONTROL, FD_JOB,   FD_OUT,	FD_TREE,   FD_LOG, FD_FACTS,
 			       FD_SPEC,	   FD_STDIN, FD_STDOUT, FD_STDERR, -1};
-static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,	FD_STDIN,
-			       FD_STDOUT, FD_STDERR, FD_EGRESS, -1};
+static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,   FD_STDIN, FD_STDOUT,
+			       FD_STDERR, FD_EGRESS, FD_TAKE, -1};
+static const int fds_change[] = {FD_CONTROL, FD_JOB,  FD_OUT,	 FD_LOG,
+				 FD_FACTS,   FD_SPEC, FD_EGRESS, -1};
 static const int fds_publish[] = {FD_CONTROL, FD_JOB, FD_OUT,	 FD_SECRET, FD_NET, FD_TREE,
 				  FD_VERDICT, FD_LOG, FD_REMOTE, FD_SIGN,   -1};
 
@@ -80,6 +82,11 @@ static const struct stage_path paths_layer[] = {
 static const struct stage_path paths_test[] = {
     {"{repo}", PATH_READ},    {"{common}", PATH_READ},	 {"{alternates}", PATH_READ},
     {"{objects}", PATH_READ}, {"{scratch}", PATH_WRITE}, {NULL, PATH_READ}};
+static const struct stage_path paths_change[] = {{"{repo}", PATH_READ},
+						 {"{common}", PATH_READ},
+						 {"{alternates}", PATH_READ},
+						 {"{scratch}", PATH_WRITE},
+						 {NULL, PATH_READ}};
 static const struct stage_path paths_forge[] = {{"{ca}", PATH_READ}, {NULL, PATH_READ}};
 static const struct stage_path paths_verify[] = {
     {"{repo}", PATH_READ},	{"{common}", PATH_READ},     {"{alternates}", PATH_READ},
@@ -405,6 +412,23 @@ static const struct stage_row rows[STAGE_COUNT] = {
 	 .data_bytes_mib = 2048,
 	 .file_bytes_mib = 64,
 	 .nofile = 256},
+    [STAGE_CHANGE] = {.name = "agent-change",
+		      .program = "agent-change",
+		      .mode = NULL,
+		      .does = "runs the operator's command on the base in a jail, takes what "
+			      "it changed",
+		      .net = NET_NONE,
+		      .filter = FILTER_QUIET,
+		      .reads_any_owner = true,
+		      .starts_jail = true,
+		      .fds = fds_change,
+		      .paths = paths_change,
+		      .env = env_plain,
+		      .children = jail_only,
+		      .wall_s = 0,
+		      .data_bytes_mib = 2048,
+		      .file_bytes_mib = 4096,
+		      .nofile = 1024},
 };
 
 const struct stage_row *stage_row(enum stage_id id)
@@ -496,7 +520,8 @@ const char *stage_fd_text(int number)
 						       [FD_SPEC2] = "spec 2",
 						       [FD_BOARD] = "board",
 						       [FD_SIGN] = "signing key",
-						       [FD_TEXT] = "text"};
+						       [FD_TEXT] = "text",
+						       [FD_TAKE] = "take"};
 
 	return number >= 0 && number <= FD_LAST && names[number] ? names[number] : "?";
 }

@@ -189,7 +189,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 19
+#define FIELD_COUNT 20
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -210,6 +210,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"copy_layers", NULL, &spec->copy_layers, true},
 	    {"subuid", NULL, &spec->subuid, true},
 	    {"reclaim", NULL, &spec->reclaim, true},
+	    {"take", NULL, &spec->take, true},
 	    {"separate_uid", NULL, &spec->separate_uid, true},
 	    {"audit", NULL, &spec->audit, true},
 	    {"observe", NULL, &spec->observe, true},
@@ -378,6 +379,8 @@ static int check_spec(const struct jail_spec *spec, const struct field *fields, 
 		return error_set(err, ERROR_USAGE, "jail spec: reclaim without scratch");
 	if (spec->work_rw && !spec->work_dir)
 		return error_set(err, ERROR_USAGE, "jail spec: work_rw without work_dir");
+	if (spec->work_rw && spec->take)
+		return error_set(err, ERROR_USAGE, "jail spec: take with work_rw");
 	return 0;
 }
 

@@ -120,12 +120,12 @@ int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_f
 	int in AUTO_FD = stdin_fd, out AUTO_FD = stdout_fd, errors AUTO_FD = stderr_fd;
 	int go AUTO_FD = -1, go_theirs AUTO_FD = -1, read_end AUTO_FD = -1,
 	       write_end AUTO_FD = -1;
-	int null AUTO_FD = -1;
+	int null AUTO_FD = -1, take AUTO_FD = -1, take_theirs AUTO_FD = -1;
 	char *path AUTO_FREE = jail_program(err);
 	int pair[2];
 
 	jail->pid = -1;
-	jail->go_fd = jail->output_fd = -1;
+	jail->go_fd = jail->output_fd = jail->take_fd = -1;
 	jail->idle_ms = 0;
 	if (!path)
 		return ERROR_ISOLATION;
@@ -136,28 +136,38 @@ int jail_start(struct jail_handle *jail, int facts_fd, int spec_fd, int egress_f
 		return error_errno(err, ERROR_ISOLATION, errno, "jail: socketpair");
 	go = pair[0];
 	go_theirs = pair[1];
+	if (jail->takes) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			return error_errno(err, ERROR_ISOLATION, errno, "jail: socketpair");
+		take = pair[0];
+		take_theirs = pair[1];
+	}
 	if (out < 0 || errors < 0) {
 		if (pipe2(pair, O_CLOEXEC) < 0)
 			return error_errno(err, ERROR_ISOLATION, errno, "jail: pipe");
 		read_end = pair[0];
 		write_end = pair[1];
 	}
-	struct placed fds[9] = {{STDIN_FILENO, null},
-				{STDOUT_FILENO, null},
-				{FD_FACTS, facts},
-				{FD_SPEC, spec},
-				{FD_GO, go_theirs},
-				{FD_STDIN, in < 0 ? null : in},
-				{FD_STDOUT, out < 0 ? write_end : out},
-				{FD_STDERR, errors < 0 ? write_end : errors},
-				{FD_EGRESS, egress}};
-	struct start start = {path, fds, egress < 0 ? 8 : 9, getpid()};
+	struct placed fds[10] = {{STDIN_FILENO, null},
+				 {STDOUT_FILENO, null},
+				 {FD_FACTS, facts},
+				 {FD_SPEC, spec},
+				 {FD_GO, go_theirs},
+				 {FD_STDIN, in < 0 ? null : in},
+				 {FD_STDOUT, out < 0 ? write_end : out},
+				 {FD_STDERR, errors < 0 ? write_end : errors}};
+	struct start start = {path, fds, 8, getpid()};
 
+	if (egress >= 0)
+		fds[start.count++] = (struct placed){FD_EGRESS, egress};
+	if (jail->takes)
+		fds[start.count++] = (struct placed){FD_TAKE, take_theirs};
 	jail->pid = spawn_jail(&start);
 	if (jail->pid < 0)
 		return error_errno(err, ERROR_ISOLATION, errno, "jail: clone");
 	jail->go_fd = fd_steal(&go);
 	jail->output_fd = fd_steal(&read_end);
+	jail->take_fd = fd_steal(&take);
 	return 0;
 }
 
@@ -319,7 +329,7 @@ static void wait_jail(struct jail_handle *jail)
 	jail->pid = -1;
 }
 
-int jail_collect(struct jail_handle *jail, int log_fd, size_t max_bytes,
+int jail_capture(struct jail_handle *jail, int log_fd, size_t max_bytes,
 		 unsigned long long *total, int *truncated, struct error *err)
 {
 	char *tail AUTO_FREE = mem_calloc(max_bytes / 2, 1);
@@ -335,8 +345,17 @@ int jail_collect(struct jail_handle *jail, int log_fd, size_t max_bytes,
 	}
 	*total = cap.total;
 	*truncated = cap.total > cap.head + cap.tail_len;
-	wait_jail(jail);
 	return 0;
+}
+
+int jail_collect(struct jail_handle *jail, int log_fd, size_t max_bytes,
+		 unsigned long long *total, int *truncated, struct error *err)
+{
+	int result = jail_capture(jail, log_fd, max_bytes, total, truncated, err);
+
+	if (result == 0)
+		wait_jail(jail);
+	return result;
 }
 
 void jail_close(struct jail_handle *jail)
@@ -347,6 +366,8 @@ void jail_close(struct jail_handle *jail)
 		close(jail->go_fd);
 	if (jail->output_fd >= 0)
 		close(jail->output_fd);
-	jail->go_fd = jail->output_fd = -1;
+	if (jail->take_fd >= 0)
+		close(jail->take_fd);
+	jail->go_fd = jail->output_fd = jail->take_fd = -1;
 	wait_jail(jail);
 }

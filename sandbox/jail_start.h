@@ -7,6 +7,7 @@
 #ifndef SANDBOX_JAIL_START_H
 #define SANDBOX_JAIL_START_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct error;
@@ -17,6 +18,9 @@ struct jail_handle {
 	int go_fd;     /* owned: socket to the helper */
 	int output_fd; /* owned: read end of the payload's stdout and stderr, -1 when the caller
 			  gave both */
+	bool takes; /* set before jail_start: what the command changes can be read from take_fd,
+		       where the spec says so too */
+	int take_fd;	   /* owned: sandbox/jail_take.h; -1 without takes */
 	long long idle_ms; /* as in the spec: jail_collect says when no output came for so long;
 			      0 (from jail_start): never */
 };
@@ -42,6 +46,11 @@ int jail_send_go(struct jail_handle *jail, const struct jail_go *go, struct erro
  * ended then).
  */
 int jail_collect(struct jail_handle *jail, int log_fd, size_t max_bytes,
+		 unsigned long long *total, int *truncated, struct error *err);
+
+/* The first half of it: the output to its end, by when the command and all that it started have ended.
+ * For a jail that takes, which lives on until take_fd is closed; jail_close then waits for it. */
+int jail_capture(struct jail_handle *jail, int log_fd, size_t max_bytes,
 		 unsigned long long *total, int *truncated, struct error *err);
 
 /* Ends a jail that got no go, or releases after jail_collect. */

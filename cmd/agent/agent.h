@@ -58,7 +58,7 @@ struct options {
 	const char *directory; /* -C */
 	const char *message;   /* -m */
 	const char *branch, *base, *tree, *run, *round, *days, *allowed_signers, *dir, *format,
-	    *backend, *priority, *origin, *repo;
+	    *backend, *priority, *origin, *repo, *change_command, *change_network;
 	bool all, once; /* agent queue, agent work */
 	bool due, list; /* agent maintain */
 	bool again, json, dry_run, verify, no_status, dirty, input, help, for_config, write,
@@ -185,6 +185,11 @@ int run_check_uid(const struct run *run, struct error *err);
  */
 int run_check_model(struct run *run, struct error *err);
 
+/* The command that makes the change in place of a model, NULL when there is none. Borrowed. */
+const char *run_change_command(const struct run *run);
+/* Whether the operator permits what it asks for. 0 or ERROR_USAGE. */
+int run_check_change(const struct run *run, struct error *err);
+
 /* Commit, tree … of base.json; never NULL after step_base. */
 const char *run_base(const struct run *run, const char *key);
 
@@ -202,11 +207,27 @@ int step_base(struct run *run, struct error *err);
 void step_status_begin(struct run *run);
 void step_status_end(struct run *run);
 int step_preflight(struct run *run, struct error *err);
+/* agent-egress, for a jail that has a way out (egress.c). */
+struct egress {
+	struct run *run;
+	struct supervised stage;
+	struct json *decisions; /* owned by the caller: its "egress" events */
+};
+/* *jail_end: what the jail's starter gets, owned by the caller. 0 or an error kind; egress_end in
+ * either case. */
+int egress_begin(struct run *run, struct egress *egress, const struct json *egress_job,
+		 unsigned wall_s, int *jail_end, struct error *err);
+void egress_end(struct run *run, struct egress *egress);
 /* only_warm: use a layer that is there, warm none. */
 int step_fetch(struct run *run, bool only_warm, struct error *err);
 /* The base's layers, made when they are not there; run->layers. Refuses a base that no checkout may follow. */
 int step_layer(struct run *run, struct error *err);
 int step_model(struct run *run, int round, const char *feedback, struct error *err);
+/* A command in place of the model. ERROR_NO when it failed or its change cannot be taken; ERROR_SKIPPED when it
+ * changed nothing. */
+int step_change(struct run *run, int round, struct error *err);
+/* The last lines of a log that say something, for the terminal. */
+void step_show_tail(struct run *run, const char *log_name);
 /* ERROR_NO when an edit or the path policy refused the change: err says why, for the next
  * round. */
 int step_edit(struct run *run, int round, struct error *err);
@@ -323,6 +344,10 @@ int doctor_ask(const char *const *argv, int deadline_ms, struct strbuf *out);
 int jailplan_test(const struct config *config, const char *state, const char *scratch,
 		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
 		  struct error *err);
+/* The same for a command that makes a change: its time limit, and what it changes can be taken. */
+int jailplan_change(const struct config *config, const char *state, const char *scratch,
+		    enum fetch_recipe recipe, const char *command, struct jail_spec *spec,
+		    struct error *err);
 /* The configured limits of a jail. */
 struct jail_limits;
 void jailplan_limits(const struct config *config, struct jail_limits *limits);

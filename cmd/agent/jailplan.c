@@ -148,19 +148,14 @@ void jailplan_limits(const struct config *config, struct jail_limits *limits)
 	limits->degraded_ok = strcmp(config_get(config, "jail.limits"), "degraded-ok") == 0;
 }
 
-int jailplan_test(const struct config *config, const char *state, const char *scratch,
-		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
-		  struct error *err)
+/* All of a test's jail but its command. */
+static int plan_jail(const struct config *config, const char *state, const char *scratch,
+		     enum fetch_recipe recipe, struct jail_spec *spec, struct error *err)
 {
 	jail_manifest_default(spec);
 	fetch_test_env(recipe, spec);
 	if (add_paths(config, state, spec, err) || add_env(config, "test.env", spec, err))
 		return err->kind;
-	if (argv)
-		for (size_t i = 0; argv[i]; i++)
-			jail_spec_add_arg(spec, argv[i]);
-	else
-		add_command(spec, config_get(config, "test.command"));
 	spec->cwd = mem_strdup(JAIL_WORK);
 	spec->store = mem_printf("%s/store", state);
 	spec->scratch = scratch ? mem_strdup(scratch) : NULL;
@@ -170,6 +165,31 @@ int jailplan_test(const struct config *config, const char *state, const char *sc
 	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
 	spec->observe = strcmp(config_get(config, "jail.observe"), "on") == 0;
 	jailplan_limits(config, &spec->limits);
+	return 0;
+}
+
+int jailplan_test(const struct config *config, const char *state, const char *scratch,
+		  enum fetch_recipe recipe, char *const *argv, struct jail_spec *spec,
+		  struct error *err)
+{
+	if (plan_jail(config, state, scratch, recipe, spec, err))
+		return err->kind;
+	for (size_t i = 0; argv && argv[i]; i++)
+		jail_spec_add_arg(spec, argv[i]);
+	if (!argv)
+		add_command(spec, config_get(config, "test.command"));
+	return 0;
+}
+
+int jailplan_change(const struct config *config, const char *state, const char *scratch,
+		    enum fetch_recipe recipe, const char *command, struct jail_spec *spec,
+		    struct error *err)
+{
+	if (plan_jail(config, state, scratch, recipe, spec, err))
+		return err->kind;
+	add_command(spec, command);
+	spec->limits.wall_ms = (uint64_t)config_number(config, "command.timeout") * 1000;
+	spec->take = true;
 	return 0;
 }
 

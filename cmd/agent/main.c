@@ -40,6 +40,10 @@ static const struct option_spec no_options[] = {{NULL}};
 	    {"--key", "SOURCE", "model.key",                                                   \
 	     "API key: env:NAME, file:PATH, credential:NAME, command:ARGV"},                   \
 	    {"--test", "COMMAND", "test.command", "build and test command"},                   \
+	    {"--command", "COMMAND", NULL,                                                     \
+	     "make the change by this command, in the jail, instead of a model"},              \
+	    {"--command-network", "NET", NULL,                                                 \
+	     "none, or registries: what it may reach (command.network permits it)"},           \
 	    {"--rounds", "N", "run.rounds", "most rounds of model and test"},                  \
 	    {"--base", "REV", NULL,                                                            \
 	     "base commit: a branch, a tag or a whole object id (default: HEAD)"},             \

@@ -31,6 +31,8 @@ static const char **text_field(struct options *options, const char *name)
 		      {"--format", &options->format},
 		      {"--allowed-signers", &options->allowed_signers},
 		      {"--backend", &options->backend},
+		      {"--command", &options->change_command},
+		      {"--command-network", &options->change_network},
 		      {"--priority", &options->priority},
 		      {"--origin", &options->origin},
 		      {"--repo", &options->repo}};

@@ -41,7 +41,7 @@ static int check_origin(const char *origin, struct error *err)
 
 /* A job's secrets are opened where it runs, by a process that gets no environment but a listed one: a
  * variable of ours, or of the worker's, cannot come there (law L2). */
-static int check_sources(const struct config *config, struct error *err)
+static int check_sources(const struct config *config, bool by_model, struct error *err)
 {
 	/* forge.readToken is not among them: the issue is read here and now. */
 	static const char *const keys[] = {"model.key", "publish.token", "publish.sshKey",
@@ -59,8 +59,8 @@ static int check_sources(const struct config *config, struct error *err)
 		return error_next(err, "name a source that the worker can open: file:PATH, "
 				       "credential:NAME or command:ARGV");
 	}
-	if (!config_get(config, "model.key") && !config_get(config, "model.baseUrl") &&
-	    strncmp(model, "replay:", 7) != 0)
+	if (by_model && !config_get(config, "model.key") &&
+	    !config_get(config, "model.baseUrl") && strncmp(model, "replay:", 7) != 0)
 		fprintf(stderr, "agent: note: model.key is not set here, and the worker takes "
 				"none from its environment: it needs file:PATH, "
 				"credential:NAME or command:ARGV there\n");
@@ -78,7 +78,8 @@ static int add(struct options *options, struct queue *queue, struct error *err)
 
 	if (check_origin(job.origin, err) ||
 	    (options->priority && parse_priority(options->priority, &job.priority, err)) ||
-	    check_sources(options->config, err) || request_make(options, &issue, &request, err))
+	    check_sources(options->config, !options->change_command, err) ||
+	    request_make(options, &issue, &request, err))
 		return err->kind;
 	about = js_get(request, "issue");
 	request_digest(request, digest);

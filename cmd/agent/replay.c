@@ -1,5 +1,5 @@
 /* agent replay RUN: the recorded conversation again, without a model, and whether it makes the
- * very trees that the run made. */
+ * very trees that the run made; of a run that a command made, its recorded change. */
 #include "agent.h"
 
 #include <stdio.h>
@@ -80,7 +80,13 @@ static int replay_round(struct run *run, const struct rundir *old, int round, st
 	dir = rundir_subdir(&run->dir, name, err);
 	if (!dir)
 		return err->kind;
-	result = step_model(run, round, "", err);
+	if (run_change_command(run)) {
+		char *changes AUTO_FREE = round_file(round, "changes.json");
+
+		result = copy_file(old, &run->dir, changes, err);
+	} else {
+		result = step_model(run, round, "", err);
+	}
 	if (result == 0)
 		result = step_edit(run, round, err);
 	if (result && result != ERROR_NO)
@@ -98,11 +104,34 @@ static int replay_round(struct run *run, const struct rundir *old, int round, st
 	return same;
 }
 
+/* A command is not run again: what it would do today is not what it did. What it changed is recorded, and makes the
+ * tree. */
+static int replay_command(struct run *run, const struct rundir *old, struct options *options,
+			  struct error *err)
+{
+	int same;
+
+	if (!rundir_has(old, "round-1/changes.json"))
+		return error_set(err, ERROR_USAGE,
+				 "run %s has no change: its command failed, and a command is "
+				 "not run again",
+				 old->id);
+	if (open_again(run, old, 1, options, err))
+		return err->kind;
+	same = replay_round(run, old, 1, err);
+	if (same < 0)
+		return same;
+	printf("the command was not run again: what it changed is as recorded\n");
+	return same ? 0 : error_set(err, ERROR_NO, "it made another tree than recorded");
+}
+
 static int replay(struct run *run, const struct rundir *old, struct options *options,
 		  struct error *err)
 {
 	int last = last_round(old), differing = 0, result;
 
+	if (rundir_has(old, "round-1/command.log"))
+		return replay_command(run, old, options, err);
 	if (!last)
 		return error_set(err, ERROR_USAGE,
 				 "run %s has no conversation: no model was asked", old->id);

@@ -180,6 +180,30 @@ int run_rename(struct run *run, const char *branch, struct error *err)
 
 /* ---- a new run ---- */
 
+/* Who makes the change: nothing for a model. 0 or ERROR_USAGE. */
+static int put_change(const struct options *options, struct json *request, struct error *err)
+{
+	const char *command = options->change_command, *network = options->change_network;
+	struct json *change;
+
+	if (!command && network)
+		return error_set(err, ERROR_USAGE, "--command-network is for --command");
+	if (!command)
+		return 0;
+	if (!command[strspn(command, " \t\n")] || !text_is_utf8(command, strlen(command)))
+		return error_set(err, ERROR_USAGE, "--command: no command");
+	if (network && strcmp(network, "none") != 0 && strcmp(network, "registries") != 0)
+		return error_set(err, ERROR_USAGE,
+				 "--command-network %s: must be one of: none registries",
+				 network);
+	change = js_object_new();
+	js_set_str(change, "by", "command");
+	js_set_str(change, "command", command);
+	js_set_str(change, "network", network ? network : "none");
+	js_set(request, "change", change);
+	return 0;
+}
+
 static struct json *make_request(const struct options *options, const struct repository *repo,
 				 const struct strbuf *issue, const char *source,
 				 const struct json *forge, const char *id, struct error *err)
@@ -221,7 +245,7 @@ static struct json *make_request(const struct options *options, const struct rep
 	js_set_bool(request, "dry_run", options->dry_run);
 	js_set_bool(request, "status", !options->no_status);
 	js_set(request, "pairs", js_copy(options->pairs));
-	return MEM_STEAL(request);
+	return put_change(options, request, err) ? NULL : MEM_STEAL(request);
 }
 
 void request_digest(const struct json *request, char digest[65])

@@ -165,7 +165,8 @@ static int go_round(struct run *run, int round, char **feedback, struct error *e
 		return err->kind;
 	result = check_stop(run, err);
 	if (result == 0)
-		result = step_model(run, round, *feedback, err);
+		result = run_change_command(run) ? step_change(run, round, err)
+						 : step_model(run, round, *feedback, err);
 	if (result == 0)
 		result = check_stop(run, err);
 	if (result == 0)
@@ -198,6 +199,8 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 	int rounds = (int)(wanted < RUN_ROUNDS_MAX ? wanted : RUN_ROUNDS_MAX);
 	char *feedback AUTO_FREE = NULL;
 
+	if (run_change_command(run))
+		rounds = 1; /* it would make the same change again */
 	for (int round = 1; round <= rounds; round++) {
 		struct error refused = {0};
 		int result = go_round(run, round, &feedback, &refused);
@@ -214,6 +217,14 @@ static int go_rounds(struct run *run, int *green_round, struct error *err)
 			*err = refused;
 			return err->kind;
 		}
+	}
+	if (run_change_command(run)) {
+		error_set(err, ERROR_NO, "the tests are red with what the command changed");
+		return error_next(
+		    err,
+		    "agent show %s tells why; agent jail --run %s -- sh opens the "
+		    "jail of its tests",
+		    run->dir.id, run->dir.id);
 	}
 	error_set(err, ERROR_NO, "the tests are still red after %d round%s", rounds,
 		  rounds == 1 ? "" : "s");
@@ -253,7 +264,9 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 		result = run_check_forge(run, err);
 	if (result == 0 && js_bool(run->request, "status", true))
 		step_status_begin(run);
-	if (result == 0 && !rundir_has(&run->dir, "round-1/changes.json"))
+	if (result == 0 && run_change_command(run))
+		result = run_check_change(run, err);
+	else if (result == 0 && !rundir_has(&run->dir, "round-1/changes.json"))
 		result = run_check_model(run, err);
 	if (result == 0)
 		result = step_preflight(run, err);
@@ -284,6 +297,8 @@ static const char *outcome_text(const struct error *err, bool dry)
 		return strncmp(err->message, "the tests", 9) == 0 ? "red" : "refused";
 	case ERROR_USAGE:
 		return "bad-input";
+	case ERROR_SKIPPED:
+		return "nothing-to-do";
 	case ERROR_LATER:
 		return "later";
 	case ERROR_ISOLATION:

@@ -79,7 +79,8 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 	char *changes_name AUTO_FREE = round_file(round, "changes.json");
 	char *verdict_name AUTO_FREE = round_file(round, "verdict.json");
 	char *patch AUTO_FREE = round_file(round, "patch.diff"),
-		    *log AUTO_FREE = round_file(round, "log");
+		    *log AUTO_FREE = round_file(round, "log"),
+		    *command_log AUTO_FREE = round_file(round, "command.log");
 	struct error ignored = {0};
 	struct json *changes AUTO_JSON =
 	    rundir_read(dir, changes_name, "changes", CHANGES_MAX, &ignored);
@@ -88,8 +89,16 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 	const struct json *usage = js_get(changes, "usage");
 
 	strbuf_addf(out, "\nround %d\n", round);
-	line(out, "model", js_str(changes, "model", "not finished"));
-	if (changes) {
+	if (js_get(changes, "files")) {
+		line(out, "command", js_str(changes, "command", ""));
+		line(out, "network", js_str(changes, "network", "none"));
+	} else if (changes || !rundir_has(dir, command_log)) {
+		line(out, "model", js_str(changes, "model", "not finished"));
+	} else {
+		line(out, "command", "it failed, or its change cannot be taken");
+		file(out, dir, command_log, LOG_SHOWN);
+	}
+	if (js_get(changes, "edits")) {
 		line(out, "title", js_str(changes, "title", ""));
 		strbuf_addf(out, "%-9s %lld in, %lld out\n", "tokens",
 			    js_int(usage, "input", 0), js_int(usage, "output", 0));

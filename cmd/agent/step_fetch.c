@@ -29,8 +29,8 @@ extern char **environ;
 
 struct warm {
 	struct run *run;
-	struct json *decisions; /* egress events */
-	int facts[2];		/* read ends: warm, verify */
+	struct egress egress;
+	int facts[2]; /* read ends: warm, verify */
 };
 
 /* What the jail was given, for agent audit. */
@@ -79,47 +79,6 @@ static struct json *on_fetch_event(void *arg, const char *event, struct json *fi
 	js_set_str(answer, "next", facts.next);
 	js_set_bool(answer, "setup", facts.outcome == JAIL_SETUP);
 	return answer;
-}
-
-static struct json *on_egress_event(void *arg, const char *event, struct json *fields)
-{
-	struct warm *warm = arg;
-
-	journal_event(&warm->run->journal, event, js_copy(fields));
-	if (js_len(warm->decisions) < 1000)
-		js_push(warm->decisions, js_copy(fields));
-	return NULL;
-}
-
-static int start_egress(struct run *run, struct warm *warm, const struct fetch_plan *plan,
-			struct supervised *egress, int *jail_end, struct error *err)
-{
-	struct json *job AUTO_JSON = js_copy(plan->egress_job);
-	int pair[2], result;
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_errno(err, ERROR_FAILED, errno, "socketpair");
-	if (!js_get(job, "paths"))
-		js_set(job, "paths", js_object_new());
-	result = supervise_start(&run->sup, egress, STAGE_EGRESS, job,
-				 (struct spawn_fd[]){{FD_EGRESS, pair[1]}}, 1, plan->wall_s,
-				 on_egress_event, warm, err);
-	egress->shown = false;
-	close(pair[1]);
-	*jail_end = pair[0];
-	return result;
-}
-
-/* Its last decisions may still be on their way: it is asked to end and heard out. */
-static void stop_egress(struct run *run, struct supervised *egress)
-{
-	struct error ignored = {0};
-
-	if (egress->child.pid > 0 && !egress->ended) {
-		shutdown(egress->child.control, SHUT_WR);
-		supervise_wait(&run->sup, egress, &ignored);
-	}
-	supervise_end(&run->sup, egress);
 }
 
 struct fetch_files {
@@ -214,7 +173,7 @@ static void explain(struct run *run, const struct warm *warm, const struct fetch
 	rundir_accept(&run->dir, "fetch/log", (size_t)1 << 26, true, &ignored);
 	fd_read_file(run->dir.fd, "fetch/log", &log, &ignored);
 	from = log.len > LOG_TAIL ? log.len - LOG_TAIL : 0;
-	fetch_explain(plan, warm->decisions, log.data + from, log.len - from, err);
+	fetch_explain(plan, warm->egress.decisions, log.data + from, log.len - from, err);
 }
 
 /* Until its jails have ended, which write into its directory and give that back to us. */
@@ -253,7 +212,6 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 {
 	struct warm warm = {.run = run, .facts = {-1, -1}};
 	struct fetch_files files = {-1, -1, -1, -1, -1, -1, -1};
-	struct supervised egress = {0};
 	struct error ignored = {0};
 	char *dir AUTO_FREE = rundir_subdir(&run->dir, "fetch", err);
 	int lock =
@@ -263,14 +221,14 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 
 	if (lock < 0)
 		return err->kind;
-	warm.decisions = js_array_new();
 	result = open_files(run, &warm, plan, &files, err);
 	if (result == 0)
-		result = start_egress(run, &warm, plan, &egress, &files.egress, err);
+		result = egress_begin(run, &warm.egress, plan->egress_job, plan->wall_s,
+				      &files.egress, err);
 	if (result == 0)
 		result = run_fetch(run, &warm, plan, &files, err);
 	close_files(&files);
-	stop_egress(run, &egress);
+	egress_end(run, &warm.egress);
 	if (result != 0 && result != ERROR_INTERRUPTED && result != ERROR_ISOLATION)
 		explain(run, &warm, plan, err);
 	if (result == 0)
@@ -278,7 +236,7 @@ static int warm_layer(struct run *run, const struct fetch_plan *plan, struct err
 	if (result == 0)
 		result = rundir_accept(&run->dir, "fetch/fetch.json", FETCH_MAX, false, err);
 	see_jails_end(&warm);
-	js_free(warm.decisions);
+	js_free(warm.egress.decisions);
 	store_end(run->dir.state, run->dir.id, &lock, reclaim, run);
 	return result;
 }

@@ -295,6 +295,8 @@ static struct json *words_job(const struct run *run, int round, const char *mark
 	js_set_str(job, "commit", js_str(receipt, "commit", ""));
 	js_set_str(job, "branch", run_branch(run));
 	js_set_str(job, "model", js_str(changes, "model", ""));
+	js_set_str(job, "command", run_change_command(run));
+	js_set_str(job, "network", js_str(changes, "network", "none"));
 	js_set_str(job, "test_command", config_get(run->config, "test.command"));
 	js_set(job, "verdict", js_copy(verdict));
 	if (js_get(tree, "policy"))

@@ -217,6 +217,18 @@ static struct json *prompt_digest(const struct run *run, int round)
 	return digest;
 }
 
+/* The command that made the change, where no model did. New. */
+static struct json *command_facts(const struct json *changes)
+{
+	struct json *facts = js_object_new(), *digest = js_object_new();
+
+	js_set_str(digest, "sha256", js_str(changes, "command_sha256", ""));
+	js_set_str(facts, "text", js_str(changes, "command", ""));
+	js_set(facts, "digest", digest);
+	js_set_str(facts, "network", js_str(changes, "network", "none"));
+	return facts;
+}
+
 /* What the attestation says of the run, beside what agent-publish reads itself. New. */
 static struct json *attest_about(const struct run *run, int round)
 {
@@ -230,7 +242,10 @@ static struct json *attest_about(const struct run *run, int round)
 	js_set_str(about, "run", run->dir.id);
 	js_set_str(issue, "sha256", js_str(js_get(run->request, "issue"), "sha256", ""));
 	js_set(about, "issue", issue);
-	js_set_str(about, "model", js_str(changes, "model", ""));
+	if (run_change_command(run))
+		js_set(about, "command", command_facts(changes));
+	else
+		js_set_str(about, "model", js_str(changes, "model", ""));
 	if (prompt)
 		js_set(about, "prompt", prompt);
 	js_set_int(about, "created", js_int(run->request, "created", 0));

@@ -168,10 +168,8 @@ static int keep_verdict(struct run *run, int round, const char *tree,
 	return rundir_write(&run->dir, name, verdict, err);
 }
 
-/* The first lines of a red test that say something, for the terminal. */
-static void show_tail(struct run *run, int round)
+void step_show_tail(struct run *run, const char *log_name)
 {
-	char *log_name AUTO_FREE = round_file(round, "log");
 	struct strbuf log AUTO_STRBUF = STRBUF_NONE;
 	struct error ignored = {0};
 	const char *at;
@@ -197,7 +195,8 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 	char *verdict_name AUTO_FREE = round_file(round, "verdict.json");
 	char *tree_name AUTO_FREE = round_file(round, "tree.json"),
 			*scratch_name AUTO_FREE = NULL,
-			*audit_name AUTO_FREE = round_file(round, "audit.json");
+			*audit_name AUTO_FREE = round_file(round, "audit.json"),
+			*log_name AUTO_FREE = round_file(round, "log");
 	char *scratch AUTO_FREE = NULL,
 		      *objects AUTO_FREE = mem_printf("%s/objects", run->dir.path);
 	struct json *verdict AUTO_JSON = NULL, *tree AUTO_JSON = NULL, *job AUTO_JSON = NULL,
@@ -240,7 +239,7 @@ int step_test(struct run *run, int round, bool *green, struct error *err)
 		return err->kind;
 	denied_note(&run->journal, verdict, "denied");
 	if (!*green)
-		show_tail(run, round);
+		step_show_tail(run, log_name);
 	if (advice)
 		journal_note(&run->journal, "           next: %s", advice);
 	return 0;

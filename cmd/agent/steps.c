@@ -230,14 +230,35 @@ char *issue_digest(const struct run *run)
 	return mem_printf("%.*s", OURS_ISSUE_DIGITS, digest);
 }
 
-static struct json *edit_job(struct run *run, int round, const char *objects, const char *model)
+/* Who made the change, as trailers of its commit. */
+static void push_makers(struct json *trailers, const struct run *run,
+			const struct json *changes)
+{
+	const char *command = run_change_command(run);
+	char *model AUTO_FREE = NULL, *words AUTO_FREE = NULL, *digest AUTO_FREE = NULL;
+
+	if (!command) {
+		model = mem_printf("Agent-Model: %s", js_str(changes, "model", "unknown"));
+		js_push_str(trailers, model);
+		return;
+	}
+	words = mem_printf("Agent-Command: %s", command);
+	digest = mem_printf("Agent-Command-Digest: sha256:%s",
+			    js_str(changes, "command_sha256", ""));
+	js_push_str(trailers, words);
+	js_push_str(trailers, digest);
+	if (strcmp(js_str(changes, "network", "none"), "none") != 0)
+		js_push_str(trailers, "Agent-Command-Network: registries");
+}
+
+static struct json *edit_job(struct run *run, int round, const char *objects,
+			     const struct json *changes)
 {
 	struct json *job = js_object_new(), *paths = repository_paths(&run->repo);
 	struct json *limits = js_object_new(), *trailers = js_array_new();
 	const struct json *issue = js_get(run->request, "issue");
 	const struct json *only = js_get(js_get(run->request, "maintenance"), "paths");
 	char *id AUTO_FREE = mem_printf("Agent-Run: %s", run->dir.id);
-	char *by AUTO_FREE = mem_printf("Agent-Model: %s", model);
 	char *test AUTO_FREE =
 	    mem_printf("Agent-Test: %s", config_get(run->config, "test.command"));
 	char *digest AUTO_FREE = issue_digest(run);
@@ -263,8 +284,9 @@ static struct json *edit_job(struct run *run, int round, const char *objects, co
 	js_set_str(job, "run", run->dir.id);
 	js_set_int(job, "round", round);
 	js_set_str(job, "title", js_str(issue, "title", ""));
+	js_set_str(job, "by", run_change_command(run) ? "command" : "model");
 	js_push_str(trailers, id);
-	js_push_str(trailers, by);
+	push_makers(trailers, run, changes);
 	js_push_str(trailers, test);
 	js_push_str(trailers, about);
 	js_push_str(trailers, marker);
@@ -344,7 +366,7 @@ int step_edit(struct run *run, int round, struct error *err)
 	objects = made ? rundir_subdir(&run->dir, "objects", err) : NULL;
 	if (!objects || rundir_give(objects, STAGE_UID_BASE + STAGE_EDIT, err))
 		return err->kind;
-	job = edit_job(run, round, objects, js_str(made, "model", "unknown"));
+	job = edit_job(run, round, objects, made);
 	result = run_edit(run, changes, tree, patch, job, err);
 	if (result == ERROR_NO)
 		journal_done(&run->journal, "refused: %s", err->message);

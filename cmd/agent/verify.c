@@ -82,6 +82,8 @@ static void print_statement(const struct json *statement)
 
 	print_fact(js_get(first, "annotations"), "command", "test command");
 	print_fact(facts, "model", "model");
+	print_fact(js_get(facts, "command"), "text", "made by command");
+	print_fact(js_get(facts, "command"), "network", "its network");
 	print_fact(js_get(facts, "issue"), "sha256", "issue (sha256)");
 	print_fact(jail, "backend", "jail");
 	print_fact(jail, "isolation", "isolation");

@@ -249,7 +249,7 @@ int draft_add_host(struct draft *draft, const struct authority *at, bool site_ok
 	return 0;
 }
 
-static int add_configured_hosts(struct draft *draft, struct error *err)
+int draft_configured_hosts(struct draft *draft, struct error *err)
 {
 	struct authority at;
 	const char *item;
@@ -299,6 +299,15 @@ static struct json *egress_limits(const struct fetch_plan *plan, const struct co
 	return limits;
 }
 
+int draft_egress_job(struct draft *draft, struct error *err)
+{
+	struct fetch_plan *plan = draft->plan;
+
+	js_set(plan->egress_job, "allow", MEM_STEAL(draft->allow));
+	js_set(plan->egress_job, "limits", egress_limits(plan, draft->request->config));
+	return add_upstream(draft, plan->egress_job, err);
+}
+
 static int finish_jobs(struct draft *draft, enum fetch_recipe recipe, struct error *err)
 {
 	const struct fetch_request *request = draft->request;
@@ -316,9 +325,7 @@ static int finish_jobs(struct draft *draft, enum fetch_recipe recipe, struct err
 	js_set_int(limits, "files", LAYER_FILES);
 	js_set_int(limits, "bytes", config_number(request->config, "fetch.disk"));
 	js_set(plan->job, "limits", limits);
-	js_set(plan->egress_job, "allow", MEM_STEAL(draft->allow));
-	js_set(plan->egress_job, "limits", egress_limits(plan, request->config));
-	return add_upstream(draft, plan->egress_job, err);
+	return draft_egress_job(draft, err);
 }
 
 static int make(struct draft *draft, enum fetch_recipe recipe, struct error *err)
@@ -332,9 +339,20 @@ static int make(struct draft *draft, enum fetch_recipe recipe, struct error *err
 	draft_note(draft, "trust", request->trust);
 	if (recipe == FETCH_NPM ? draft_npm(draft, err) : draft_general(draft, err))
 		return err->kind;
-	if (add_configured_hosts(draft, err))
+	if (draft_configured_hosts(draft, err))
 		return err->kind;
 	return finish_jobs(draft, recipe, err);
+}
+
+void fetch_draft_release(struct draft *draft)
+{
+	js_free(draft->allow);
+	js_free(draft->hosts);
+	strbuf_release(&draft->text);
+	free(draft->tmp);
+	free(draft->ca);
+	free(draft->proxy);
+	free(draft->noproxy);
 }
 
 int fetch_plan_make(enum fetch_recipe recipe, const struct fetch_request *request,
@@ -353,13 +371,7 @@ int fetch_plan_make(enum fetch_recipe recipe, const struct fetch_request *reques
 	draft.tmp = mem_printf("%s/store/deps/.tmp-%s", request->state, request->run_id);
 	strbuf_init(&draft.text, STRBUF_MAX);
 	kind = make(&draft, recipe, err);
-	js_free(draft.allow);
-	js_free(draft.hosts);
-	strbuf_release(&draft.text);
-	free(draft.tmp);
-	free(draft.ca);
-	free(draft.proxy);
-	free(draft.noproxy);
+	fetch_draft_release(&draft);
 	if (kind)
 		fetch_plan_release(plan);
 	return kind;

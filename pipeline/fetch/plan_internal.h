@@ -1,6 +1,7 @@
 /*
  * What the files of a plan share: plan.c (detection, hosts, key, the whole), plan_jails.c (what
- * both jails hold), plan_recipes.c (npm, general). Not for anybody else.
+ * both jails hold), plan_recipes.c (npm, general), plan_command.c (a command's network). Not for
+ * anybody else.
  */
 #ifndef FETCH_PLAN_INTERNAL_H
 #define FETCH_PLAN_INTERNAL_H
@@ -41,9 +42,17 @@ int draft_surroundings(struct draft *draft, struct error *err);
 int draft_add_host(struct draft *draft, const struct authority *at, bool site_ok,
 		   struct error *err);
 
+/* Those of fetch.host. 0 or ERROR_USAGE. */
+int draft_configured_hosts(struct draft *draft, struct error *err);
+/* What agent-egress is told: takes the list of hosts. 0 or ERROR_USAGE. */
+int draft_egress_job(struct draft *draft, struct error *err);
+void fetch_draft_release(struct draft *draft);
+
 /* plan_jails.c: both specs but for their commands, after draft_surroundings. 0 or ERROR_USAGE.
  */
 int draft_jails(struct draft *draft, struct error *err);
+/* The proxy and the CA bundle, in the spec of a jail that has the way out. */
+void draft_network(const struct draft *draft, struct jail_spec *spec);
 /* Sets a variable, in place of an earlier value. */
 void draft_env(struct jail_spec *spec, const char *name, const char *value);
 void draft_env_pairs(struct jail_spec *spec, const char *const (*pairs)[2], size_t count);
@@ -51,5 +60,9 @@ void draft_env_pairs(struct jail_spec *spec, const char *const (*pairs)[2], size
 /* plan_recipes.c: 0 or an error kind. */
 int draft_npm(struct draft *draft, struct error *err);
 int draft_general(struct draft *draft, struct error *err);
+/* npm's settings as variables, and its registries as hosts. */
+int draft_npm_env(struct draft *draft, struct jail_spec *spec, struct error *err);
+/* fetch.env. 0 or ERROR_USAGE. */
+int draft_general_env(struct draft *draft, struct jail_spec *spec, struct error *err);
 
 #endif

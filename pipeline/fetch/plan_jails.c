@@ -139,6 +139,17 @@ static int make_jail(const struct draft *draft, struct jail_spec *spec, struct e
 	return 0;
 }
 
+void draft_network(const struct draft *draft, struct jail_spec *spec)
+{
+	spec->egress = true;
+	draft_env_pairs(spec, env_quiet, ARRAY_LEN(env_quiet));
+	draft_env_pairs(spec, env_proxy, ARRAY_LEN(env_proxy));
+	if (!draft->ca)
+		return;
+	jail_spec_add_mount(spec, JAIL_BIND_RO, false, draft->ca, CA_INSIDE);
+	draft_env_pairs(spec, env_ca, ARRAY_LEN(env_ca));
+}
+
 int draft_jails(struct draft *draft, struct error *err)
 {
 	struct jail_spec *warm = &draft->plan->warm, *verify = &draft->plan->verify;
@@ -146,14 +157,9 @@ int draft_jails(struct draft *draft, struct error *err)
 
 	if (make_jail(draft, warm, err) || make_jail(draft, verify, err))
 		return err->kind;
-	warm->egress = true;
+	draft_network(draft, warm);
 	warm->work_rw = true;
 	warm->work_dir = mem_printf("%s/work", draft->tmp);
 	jail_spec_add_mount(warm, JAIL_BIND_RW, false, home, JAIL_HOME);
-	draft_env_pairs(warm, env_proxy, ARRAY_LEN(env_proxy));
-	if (draft->ca) {
-		jail_spec_add_mount(warm, JAIL_BIND_RO, false, draft->ca, CA_INSIDE);
-		draft_env_pairs(warm, env_ca, ARRAY_LEN(env_ca));
-	}
 	return 0;
 }

@@ -105,6 +105,17 @@ static int note_registries(struct draft *draft, const struct npm_config *npm, st
 	return 0;
 }
 
+/* What npm's own configuration says of the way there. */
+static void note_surroundings(struct draft *draft, const struct npm_config *npm)
+{
+	if (npm->cafile)
+		draft->ca = mem_strdup(npm->cafile);
+	if (npm->proxy)
+		draft->proxy = mem_strdup(npm->proxy);
+	if (npm->noproxy)
+		draft->noproxy = mem_strdup(npm->noproxy);
+}
+
 static int make_npm_with(struct draft *draft, const struct npm_config *npm, struct error *err)
 {
 	static const char *const warm[] = {"npm",	 "ci",	      "--ignore-scripts",
@@ -114,12 +125,7 @@ static int make_npm_with(struct draft *draft, const struct npm_config *npm, stru
 	struct fetch_plan *plan = draft->plan;
 	AUTO_FREE char *replaced = replaced_host(npm);
 
-	if (npm->cafile)
-		draft->ca = mem_strdup(npm->cafile);
-	if (npm->proxy)
-		draft->proxy = mem_strdup(npm->proxy);
-	if (npm->noproxy)
-		draft->noproxy = mem_strdup(npm->noproxy);
+	note_surroundings(draft, npm);
 	if (draft_surroundings(draft, err) || draft_jails(draft, err) ||
 	    draft_note_tool(draft, "npm", err) || draft_note_tool(draft, "node", err))
 		return err->kind;
@@ -139,16 +145,46 @@ static int make_npm_with(struct draft *draft, const struct npm_config *npm, stru
 	return 0;
 }
 
-int draft_npm(struct draft *draft, struct error *err)
+static int load_npm(const struct draft *draft, struct npm_config *npm, struct error *err)
 {
 	const struct fetch_request *request = draft->request;
 	AUTO_FREE char *probe = mem_printf("%s/store/probe", request->state);
 	const struct npm_source source = {request->env, request->work_tree, probe};
+
+	return npm_config_load(&source, npm, err);
+}
+
+int draft_npm(struct draft *draft, struct error *err)
+{
 	struct npm_config npm = {.npm = NULL};
-	int kind = npm_config_load(&source, &npm, err);
+	int kind = load_npm(draft, &npm, err);
 
 	if (!kind)
 		kind = make_npm_with(draft, &npm, err);
+	npm_config_release(&npm);
+	return kind;
+}
+
+int draft_npm_env(struct draft *draft, struct jail_spec *spec, struct error *err)
+{
+	struct npm_config npm = {.npm = NULL};
+	int kind = load_npm(draft, &npm, err);
+
+	if (!kind) {
+		note_surroundings(draft, &npm);
+		kind = note_registries(draft, &npm, err);
+	}
+	if (!kind) {
+		draft_env_pairs(spec, env_npm, ARRAY_LEN(env_npm));
+		draft_env(spec, "npm_config_registry", npm.registry);
+		if (npm.replace_host)
+			draft_env(spec, "npm_config_replace_registry_host", npm.replace_host);
+	}
+	for (size_t i = 0; !kind && i < npm.scope_count; i++) {
+		AUTO_FREE char *name = mem_printf("npm_config_%s:registry", npm.scopes[i].name);
+
+		draft_env(spec, name, npm.scopes[i].url);
+	}
 	npm_config_release(&npm);
 	return kind;
 }
@@ -181,7 +217,7 @@ static int add_paths(struct draft *draft, const char *key, const char *member, b
 			 : "say which files it needs: `[fetch] inputs = go.mod`");
 }
 
-static int add_general_env(struct draft *draft, struct error *err)
+int draft_general_env(struct draft *draft, struct jail_spec *spec, struct error *err)
 {
 	const char *item;
 
@@ -192,8 +228,7 @@ static int add_general_env(struct draft *draft, struct error *err)
 		if (!name || !*name)
 			return error_set(err, ERROR_USAGE,
 					 "fetch.env: \"%s\" is not NAME=VALUE", item);
-		draft_env(&draft->plan->warm, name, equal + 1);
-		draft_env(&draft->plan->verify, name, equal + 1);
+		draft_env(spec, name, equal + 1);
 	}
 	return 0;
 }
@@ -223,7 +258,9 @@ int draft_general(struct draft *draft, struct error *err)
 	if (draft_surroundings(draft, err) || draft_jails(draft, err))
 		return err->kind;
 	fetch_test_env(FETCH_GENERAL, &plan->verify);
-	if (add_general_env(draft, err) || add_command(draft, "fetch.warm", &plan->warm, err) ||
+	if (draft_general_env(draft, &plan->warm, err) ||
+	    draft_general_env(draft, &plan->verify, err) ||
+	    add_command(draft, "fetch.warm", &plan->warm, err) ||
 	    add_paths(draft, "fetch.inputs", "inputs", false, err) ||
 	    add_paths(draft, "fetch.output", "outputs", true, err))
 		return err->kind;

@@ -143,8 +143,20 @@ static void put_reproduce(struct strbuf *out, const struct json *job)
 static void put_cost(struct strbuf *out, const struct json *job)
 {
 	const struct json *tokens = js_get(job, "tokens");
+	const char *command = js_str(job, "command", NULL);
 
 	strbuf_adds(out, "\n### Made by\n\n");
+	if (command) {
+		strbuf_adds(out, "A command, not a model: ");
+		put_code(out, command);
+		strbuf_addf(out, " in a jail, with %s; run ",
+			    strcmp(js_str(job, "network", "none"), "registries") == 0
+				? "the registries' network"
+				: "no network");
+		put_code(out, js_str(job, "run", ""));
+		strbuf_adds(out, "\n");
+		return;
+	}
 	put_code(out, js_str(job, "model", ""));
 	strbuf_addf(out, ", %lld tokens in, %lld out; run ", js_int(tokens, "input", 0),
 		    js_int(tokens, "output", 0));

@@ -19,7 +19,7 @@ void words_escape(const char *text, size_t len, struct strbuf *out);
 /*
  * pull.json {"kind":"pull","version":1,"title","body","comment"} from the job of agent-apply words:
  * {"message": the commit's, "marker", "issue": number|null, "run", "commit", "branch", "model",
- * "test_command", "verdict":{...}, "policy":{...}, "tokens":{"input","output"}}. New; NULL with err.
+ * "command" (that made the change in place of a model), "network", "test_command", "verdict":{...}, "policy":{...}, "tokens":{"input","output"}}. New; NULL with err.
  */
 struct json *words_pull(const struct json *job, struct error *err);
 

@@ -54,8 +54,8 @@ static struct json *configuration(const struct json *about)
 static struct json *run_facts(const struct json *tree, const struct json *verdict,
 			      const struct json *about)
 {
-	static const char *const copied[] = {"run",	"issue", "model", "prompt",
-					     "created", "round", "tool"};
+	static const char *const copied[] = {"run",	"issue",   "model", "prompt",
+					     "command", "created", "round", "tool"};
 	static const char *const of_verdict[] = {"outcome",   "value",	 "layers",
 						 "isolation", "backend", "uid",
 						 "limits",    "work",	 "elapsed_ms"};

@@ -25,6 +25,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/fds.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/build.h"
 #include "sandbox/jail/confine.h"
@@ -35,6 +36,7 @@
 #include "sandbox/jail/resolver.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/take.h"
 
 #define PROC_MAGIC 0x9fa0
 
@@ -158,6 +160,8 @@ static int bear_idle(struct jail_run *run, pid_t *pid)
 		run->net_sock = net[0];
 		close(net[1]);
 		close(ends[1]);
+		if (run->spec.take)
+			close(FD_TAKE);
 		idle_main(run, ends[0]);
 	}
 	run->net_sock = net[1];
@@ -318,6 +322,8 @@ static pid_t bear_payload(struct jail_run *run, struct rootfs *fs, int life, int
 	payload = fork_payload(run);
 	if (payload == 0) {
 		close(life); /* the helper's alone, or PID 1 would outlive it */
+		if (run->spec.take)
+			close(FD_TAKE);
 		close(ends[1]);
 		run->root_sock = ends[0];
 		payload_main(run, fs);
@@ -368,10 +374,18 @@ void helper_main(struct jail_run *run)
 	    build_begin(run, &fs) == 0 &&
 	    (payload = bear_payload(run, &fs, life, &pidfd)) > 0 && build_root(run, &fs) == 0 &&
 	    change_root(run, &fs) == 0) {
-		const int kept[] = {life, pidfd, run->helper_sock, run->net_sock};
+		const int kept[] = {life,
+				    pidfd,
+				    run->helper_sock,
+				    run->net_sock,
+				    fs.upper < 0 ? life : fs.upper,
+				    run->spec.take ? FD_TAKE : life};
 
 		close_all_but(kept, ARRAY_LEN(kept));
 		see_it_end(run, idle, payload, pidfd);
+		/* PID 1 can be waited for when nothing else of the namespace is left. */
+		if (run->spec.take && waitpid(idle, NULL, 0) == idle)
+			take_serve(fs.upper, strcmp(fs.work, "overlay") != 0, FD_TAKE);
 		_exit(0);
 	}
 	failed.failure = run->failure;

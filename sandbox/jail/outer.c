@@ -39,10 +39,12 @@
 #include "sandbox/jail/tree.h"
 #include "sandbox/jail/verdict.h"
 #include "sandbox/jail_applied.h"
+#include "sandbox/jail_take.h"
 
 #define SET_UP_MS 30000 /* before the go, and again behind it */
 #define COPY_MS 600000	/* behind the go when layers are copied */
 #define TEAR_DOWN_MS 10000
+#define TAKE_MS (JAIL_TAKE_MS + 60000)
 #define GO_MAX 65536
 
 /* ---- start ---- */
@@ -70,7 +72,8 @@ static int take_descriptors(struct jail_run *run)
 		return step_fail(run, "start");
 	close_range(3, FD_FACTS - 1, 0);
 	close_range(FD_STDERR + 1, FD_EGRESS - 1, 0);
-	close_range(FD_EGRESS + 1, ~0U, 0);
+	close_range(FD_EGRESS + 1, FD_TAKE - 1, 0);
+	close_range(FD_TAKE + 1, ~0U, 0);
 	if (close_range(FD_FACTS, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return step_fail(run, "close_range: Linux 5.11 or newer is needed");
 	for (int fd = FD_SPEC; fd <= FD_STDERR; fd++)
@@ -112,6 +115,10 @@ static int read_spec(struct jail_run *run)
 		return step_fail(run, "egress was %s, but its descriptor is %s",
 				 run->spec.egress ? "asked for" : "not asked for",
 				 run->spec.egress ? "missing" : "open");
+	if (run->spec.take != is_open(FD_TAKE))
+		return step_fail(run, "the changes were %s, but their descriptor is %s",
+				 run->spec.take ? "asked for" : "not asked for",
+				 run->spec.take ? "missing" : "open");
 	step_done(run);
 	return 0;
 }
@@ -155,6 +162,8 @@ static int start_helper(struct outer *outer)
 	close_range(FD_STDIN, FD_STDERR, 0);
 	if (run->spec.egress)
 		close(FD_EGRESS);
+	if (run->spec.take)
+		close(FD_TAKE);
 	step_done(run);
 	return 0;
 }
@@ -395,6 +404,18 @@ static void on_deadline(struct outer *outer)
 		  SET_UP_MS / 1000);
 }
 
+/* A starter that takes goes when it has all, and that is after the helper reported the command's end: a report
+ * that is there by now came before. */
+static void hear_helper_first(struct outer *outer)
+{
+	struct pollfd polled = {outer->run.helper_sock, POLLIN, 0};
+
+	if (outer->starter_gone && !outer->ended && poll(&polled, 1, 0) == 1)
+		on_helper(outer);
+	if (outer->ended)
+		outer->starter_gone = false;
+}
+
 /* Until the helper has reported, something failed, or nobody is there to say go. */
 static void watch(struct outer *outer)
 {
@@ -427,8 +448,10 @@ static void watch(struct outer *outer)
 			on_payload(outer);
 		else if (polled[1].revents)
 			on_helper(outer);
-		if (polled[2].revents)
+		if (polled[2].revents) {
 			on_go(outer);
+			hear_helper_first(outer);
+		}
 		if (outer->starter_gone && outer->ready && !told && !outer->ended) {
 			told = true;
 			tell_helper_to_end(outer);
@@ -440,6 +463,21 @@ static void watch(struct outer *outer)
 }
 
 /* ---- end ---- */
+
+/* The helper has the changes read from it; it ends when the starter closes FD_TAKE or asks no more
+ * (jail/take.h). Its end of the socket closes with it. */
+static void await_taking(const struct outer *outer)
+{
+	struct pollfd polled = {outer->run.helper_sock, 0, 0};
+	const long long until = fd_now_ms() + TAKE_MS;
+	long long left;
+
+	if (!outer->run.spec.take || !outer->ended || outer->run.failure.what[0])
+		return;
+	while ((left = until - fd_now_ms()) > 0 &&
+	       (poll(&polled, 1, (int)left) <= 0 || !(polled.revents & POLLHUP)))
+		polled.revents = 0;
+}
 
 /*
  * Kills what is left and reaps it: the helper, and what comes to us when it has ended, PID 1 and
@@ -543,6 +581,7 @@ int outer_main(const char *fault)
 	/* No go: nothing was run, and nobody waits to hear so. */
 	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
 	verdict_fill(&outer, &facts);
+	await_taking(&outer);
 	if (outer.ended)
 		cgroup_close_empty(&outer.run); /* while the rest ends */
 	strbuf_init(&text, JAIL_SPEC_MAX);

@@ -414,7 +414,7 @@ static int place_scratch(struct jail_run *run, struct rootfs *fs)
 
 void rootfs_init(struct rootfs *fs)
 {
-	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = -1;
+	fs->proc = fs->sys = fs->staging = fs->root = fs->store = fs->scratch = fs->upper = -1;
 	fs->old = ".";
 }
 

@@ -20,7 +20,9 @@ struct rootfs {
 	int root;    /* owned: the new root */
 	int store, scratch; /* owned: directories of the layers, -1; only when we open layers
 			       ourselves */
-	char work[16];	    /* how the work tree came to be: overlay, copy, bind, empty */
+	int upper; /* owned: with spec.take, the directory that what is written to the work tree
+		      goes to; else -1 */
+	char work[16]; /* how the work tree came to be: overlay, copy, bind, empty */
 };
 
 /* Nothing is open. */

@@ -146,6 +146,9 @@ static int lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 	upper = make_dir(fs->staging, name, stack->which == 'h' ? 0700 : 0755);
 	if (upper < 0)
 		return step_fail(run, "/%s", stack->path);
+	if (run->spec.take && stack->which == 'w' &&
+	    (fs->upper = fcntl(upper, F_DUPFD_CLOEXEC, 3)) < 0)
+		return step_fail(run, "/%s", stack->path);
 	*how = "empty";
 	if (lower_count && !run->spec.copy_layers) {
 		if (place_layers(run, fs, stack) < 0)

@@ -459,7 +459,7 @@ static double now_ms(void)
 static void one_jail(struct options *o)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	struct jail_handle jail;
+	struct jail_handle jail = {.pid = -1, .take_fd = -1};
 	struct jail_facts facts;
 	struct error err = {0};
 	int ends[2];
@@ -537,7 +537,7 @@ static int bench(struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o = {.log_bytes = 65536};
-	struct jail_handle jail;
+	struct jail_handle jail = {.pid = -1, .take_fd = -1};
 	struct jail_facts facts;
 	struct error err = {0};
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;

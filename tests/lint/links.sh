@@ -47,7 +47,7 @@ must_not()
 	done
 }
 must_not agent 'libgit2 libcurl libseccomp'
-for program in agent-apply agent-layer agent-test agent-publish agent-fetch; do
+for program in agent-apply agent-layer agent-test agent-change agent-publish agent-fetch; do
 	must_not "$program" 'libcurl libseccomp libsqlite3'
 done
 for program in agent-dial agent-egress; do

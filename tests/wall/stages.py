@@ -37,10 +37,12 @@ ROWS = {
     "agent-apply words": "quiet",
     "agent-forge pull": "quiet",
     "agent-apply pushed": "quiet",
+    "agent-change": "quiet",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
 PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull"}  # no repository, nothing of a user's
-WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", *LAUNCHERS}
+WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", "agent-change",
+           *LAUNCHERS}
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
 ENV = {"LANG": "C.UTF-8", "TZ": "UTC"}
 SIGSYS = 31
@@ -402,7 +404,8 @@ def read_row_numbers():
              "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
              "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
              "VERIFY": "agent-verify", "FORGE_ISSUE": "agent-forge issue", "WORDS": "agent-apply words",
-             "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed"}
+             "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed",
+             "CHANGE": "agent-change"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
     order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].replace("_", "").isalpha()]
