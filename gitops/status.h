@@ -18,7 +18,7 @@ struct status_facts {
 /*
  * Looks without writing anything, not even the index's time stamps. gitdir and workdir
  * absolute. 0, or ERROR_FAILED when it cannot be told (an index or configuration that the
- * library does not read).
+ * library does not read, a commit of more than 4,000,000 files).
  */
 int status_read(const char *gitdir, const char *workdir, struct status_facts *facts,
 		struct error *err);

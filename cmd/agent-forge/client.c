@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,17 +158,62 @@ int client_write(struct client *client, struct json *taken, struct error *err)
 
 /* ---- pull requests of ours ---- */
 
-static bool is_ours(const struct forge *forge, const struct forge_pull_seen *seen,
-		    const char *fork, const char *head, const char *marker)
+static int project_number(struct client *client, const struct forge *forge, const char *what,
+			  long long *number, struct error *err)
 {
+	struct json *answer AUTO_JSON = NULL;
+	struct forge_request request;
+
+	forge_get_repository(forge, &request);
+	if (client_call(client, &request, what, &answer, NULL, err))
+		return err->kind;
+	*number = js_int(answer, "id", 0);
+	return *number > 0 ? 0
+			   : error_set(err, ERROR_FAILED, "%s does not say the number of %s/%s",
+				       forge->host, forge->owner, forge->repo);
+}
+
+int client_take_fork(struct client *client, const struct json *job, struct client_fork *fork,
+		     struct error *err)
+{
+	const struct json *given = js_get(job, "fork");
+	const char *repo;
+
+	*fork = (struct client_fork){.owner = NULL, .forge = client->forge};
+	if (!js_is_object(given))
+		return 0;
+	if (js_need_str(given, "owner", &fork->owner, err) ||
+	    js_need_str(given, "repo", &repo, err))
+		return err->kind;
+	if (client->forge.kind != FORGE_GITLAB)
+		return 0;
+	if (snprintf(fork->forge.owner, sizeof(fork->forge.owner), "%s", fork->owner) >=
+		(int)sizeof(fork->forge.owner) ||
+	    snprintf(fork->forge.repo, sizeof(fork->forge.repo), "%s", repo) >=
+		(int)sizeof(fork->forge.repo))
+		return error_set(err, ERROR_USAGE, "the name of the fork is too long");
+	if (project_number(client, &client->forge, "the repository", &fork->target, err))
+		return err->kind;
+	return project_number(client, &fork->forge, "the fork", &fork->project, err);
+}
+
+static bool is_ours(const struct forge *forge, const struct forge_pull_seen *seen,
+		    const struct client_fork *from, const char *head, const char *marker)
+{
+	const char *fork = from->owner;
+
 	if (!marker[0] || !strstr(seen->body, marker))
 		return false;
+	if (from->project)
+		return forge_pull_is_from_project(seen, from->project,
+						  head ? head : seen->head) ||
+		       (!head && forge_pull_is_from(forge, seen, NULL, NULL));
 	/* an issue's reader knows no branch: ours may be in the repository or in the fork */
 	return forge_pull_is_from(forge, seen, fork, head) ||
 	       (!head && forge_pull_is_from(forge, seen, NULL, NULL));
 }
 
-int client_find_pull(struct client *client, const char *fork, const char *head,
+int client_find_pull(struct client *client, const struct client_fork *fork, const char *head,
 		     const char *marker, struct json **pull, struct error *err)
 {
 	bool more = true;
@@ -177,7 +223,7 @@ int client_find_pull(struct client *client, const char *fork, const char *head,
 		struct json *answer AUTO_JSON = NULL;
 		struct forge_request request;
 
-		forge_find_pulls(&client->forge, fork, head, page, &request);
+		forge_find_pulls(&client->forge, fork->owner, head, page, &request);
 		if (client_call(client, &request, "pull requests", &answer, &more, err))
 			return err->kind;
 		for (size_t i = 0; i < js_len(answer) && !*pull; i++) {

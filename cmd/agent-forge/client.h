@@ -38,9 +38,20 @@ int client_call(struct client *client, struct forge_request *request, const char
 /* The artefact, to FD_OUT, without the token's bytes wherever they come from. Takes it. */
 int client_write(struct client *client, struct json *taken, struct error *err);
 
+/* Where the branch is, when that is not the repository itself. */
+struct client_fork {
+	const char *owner;	   /* borrowed from the job; NULL: there is none */
+	long long project, target; /* GitLab: numbers of the fork and of the repository */
+	struct forge forge;	   /* the fork's there, else the repository's */
+};
+
+/* The job's "fork": {"owner","repo"}, or none. 0 or an error kind. */
+int client_take_fork(struct client *client, const struct json *job, struct client_fork *fork,
+		     struct error *err);
+
 /* An open pull request of ours, by its marker and by where its branch is (head NULL: any branch
  * that strangers cannot make): the forge's word on it, or NULL. New. 0 or an error kind. */
-int client_find_pull(struct client *client, const char *fork, const char *head,
+int client_find_pull(struct client *client, const struct client_fork *fork, const char *head,
 		     const char *marker, struct json **pull, struct error *err);
 
 /* The row agent-forge pull (pull.c). */

@@ -6,10 +6,10 @@
  *	agent-forge issue | pull, started by agent(1) alone
  *
  *	issue	FD_JOB {"paths":{"ca"?},"forge":{...} (pipeline/forge/forge.h),"number",
- *		"strangers":bool,"marker":TEXT,"fork":OWNER?}
+ *		"strangers":bool,"marker":TEXT,"fork":{"owner","repo"}?}
  *		-> FD_OUT forge-issue.json {"kind":"forge-issue","version":1,"title","url","state",
  *		"locked","revision","author","text","removed","strangers","linked":URL|null}
- *	pull	FD_JOB {"paths":{"ca"?},"forge":{...},"head","fork":OWNER|null,"base":TEXT|null,"issue":N|null,
+ *	pull	FD_JOB {"paths":{"ca"?},"forge":{...},"head","fork":{"owner","repo"}?,"base":TEXT|null,"issue":N|null,
  *		"marker":TEXT,"draft":bool,"labels":[TEXT…]?}, FD_TEXT pull.json {"title","body","comment"}
  *		-> FD_OUT forge-pull.json {"kind":"forge-pull","version":1,"number","url","created",
  *		"commented":bool,"comment_error"?,"label_error"?}
@@ -220,12 +220,14 @@ static int run_issue(struct stage *stage, struct error *err)
 				  .number = js_int(stage->job, "number", 0),
 				  .strangers = js_bool(stage->job, "strangers", false)};
 	struct forge_issue issue;
+	struct client_fork fork;
 
 	strbuf_init(&text, TEXT_MAX);
 	if (client_open(&client, stage, err) || read_issue(&reading, &answer, &issue, err))
 		return err->kind;
-	if (client_find_pull(&client, js_str(stage->job, "fork", NULL), NULL,
-			     js_str(stage->job, "marker", ""), &linked, err))
+	if (client_take_fork(&client, stage->job, &fork, err) ||
+	    client_find_pull(&client, &fork, NULL, js_str(stage->job, "marker", ""), &linked,
+			     err))
 		return err->kind;
 	return client_write(&client, issue_result(&reading, &issue, linked), err);
 }

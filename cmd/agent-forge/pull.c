@@ -49,16 +49,19 @@ static int make_pull(struct pulling *pulling, struct json **answer, bool *create
 	struct json *existing AUTO_JSON = NULL;
 	struct forge_pull_seen seen;
 	struct forge_request request;
+	struct client_fork fork;
 	char base[256];
 	struct forge_pull pull = {.head = js_str(pulling->job, "head", ""),
-				  .fork = js_str(pulling->job, "fork", NULL),
 				  .base = base,
 				  .title = js_str(pulling->words, "title", ""),
 				  .body = js_str(pulling->words, "body", ""),
 				  .draft = js_bool(pulling->job, "draft", true)};
 
-	if (client_find_pull(client, pull.fork, pull.head, pulling->marker, &existing, err))
+	if (client_take_fork(client, pulling->job, &fork, err) ||
+	    client_find_pull(client, &fork, pull.head, pulling->marker, &existing, err))
 		return err->kind;
+	pull.fork = fork.owner;
+	pull.target = fork.target;
 	*created = existing == NULL;
 	if (existing && forge_read_pull(client->forge.kind, existing, &seen)) {
 		forge_change_pull(&client->forge, seen.number, &pull, &request);
@@ -67,7 +70,7 @@ static int make_pull(struct pulling *pulling, struct json **answer, bool *create
 	}
 	if (default_branch(pulling, base, err))
 		return err->kind;
-	forge_make_pull(&client->forge, &pull, &request);
+	forge_make_pull(&fork.forge, &pull, &request);
 	return client_call(client, &request, "making the pull request", answer, NULL, err);
 }
 

@@ -100,19 +100,26 @@ static int understand(const struct options *options, const struct repository *re
 				config_get(options->config, "forge.api"), forge, number, err);
 }
 
-/* The owner of the repository that is pushed to, when it is another than the forge's: a fork's.
- * NULL else. New. */
-static char *owner_of_fork(const struct config *config, const char *remote,
-			   const struct forge *forge)
+/*
+ * The repository that is pushed to, where it is another than the forge's: a fork. {"owner","repo"}, new; NULL
+ * else. But for GitLab a fork is one of another owner: the others name it by that alone.
+ */
+static struct json *find_fork(const struct config *config, const char *remote,
+			      const struct forge *forge)
 {
 	struct error ignored = {0};
+	struct json *fork;
 	struct forge from;
 
 	if (!remote || !config_get(config, "forge.repository") ||
 	    forge_from_url(remote, forge_kind_text(forge->kind), NULL, &from, &ignored) ||
-	    strcmp(from.owner, forge->owner) == 0)
+	    (strcmp(from.owner, forge->owner) == 0 &&
+	     (forge->kind != FORGE_GITLAB || strcmp(from.repo, forge->repo) == 0)))
 		return NULL;
-	return mem_strdup(from.owner);
+	fork = js_object_new();
+	js_set_str(fork, "owner", from.owner);
+	js_set_str(fork, "repo", from.repo);
+	return fork;
 }
 
 /* Why nothing is to be done about it; 0 when there is. */
@@ -148,7 +155,7 @@ static void keep_about(const struct json *issue, struct json *about)
 }
 
 static int fetch(const struct options *options, struct supervisor *sup, struct rundir *dir,
-		 const struct forge *forge, const char *fork, long long number,
+		 const struct forge *forge, const struct json *fork, long long number,
 		 struct strbuf *text, struct json *about, struct error *err)
 {
 	struct json *job AUTO_JSON = js_object_new(), *issue AUTO_JSON = NULL;
@@ -162,7 +169,7 @@ static int fetch(const struct options *options, struct supervisor *sup, struct r
 		    strcmp(config_get(options->config, "forge.strangers"), "yes") == 0);
 	js_set_str(job, "marker", marker);
 	if (fork)
-		js_set_str(job, "fork", fork);
+		js_set(job, "fork", js_copy(fork));
 	if (open_token(options->config, "forge.readToken", &token, err) ||
 	    run_row(sup, dir, options->config, STAGE_FORGE_ISSUE, forge, job, token, -1,
 		    "forge-issue.json", err))
@@ -189,14 +196,15 @@ int forge_issue(const struct options *options, const struct repository *repo, co
 	struct forge forge;
 	struct error ignored = {0};
 	long long number = 0;
-	char *state AUTO_FREE = NULL, *remote AUTO_FREE = NULL, *fork AUTO_FREE = NULL;
+	char *state AUTO_FREE = NULL, *remote AUTO_FREE = NULL;
+	struct json *fork AUTO_JSON = NULL;
 	int result = understand(options, repo, word, &forge, &number, err);
 
 	if (result <= 0)
 		return result;
 	remote = repository_remote_url(repo, config_get(options->config, "publish.remote"),
 				       &ignored);
-	fork = owner_of_fork(options->config, remote, &forge);
+	fork = find_fork(options->config, remote, &forge);
 	state = rundir_state_dir(err);
 	if (!state || rundir_create_temporary(state, &dir, err))
 		return err->kind;
@@ -323,25 +331,12 @@ static int make_words(struct run *run, const struct json *job, struct error *err
 		      : rundir_accept(&run->dir, "publish/pull.json", VERDICT_MAX, false, err);
 }
 
-/*
- * Whose fork the branch was pushed to, when it is not the repository itself: the owner, or NULL.
- * Owned by the caller. *err is set where the forge needs more than that.
- */
-static char *fork_owner(const struct run *run, const struct forge *forge, struct error *err)
+/* The fork that the branch was pushed to; NULL when it is the repository itself. New. */
+static struct json *pushed_fork(const struct run *run, const struct forge *forge)
 {
-	char *owner AUTO_FREE = NULL;
-
-	if (strcmp(js_str(run->remote, "kind", ""), "local") == 0)
-		return NULL;
-	owner = owner_of_fork(run->config, run->remote_url, forge);
-	if (owner && forge->kind == FORGE_GITLAB) {
-		error_set(err, ERROR_USAGE,
-			  "a merge request from the fork of %s is not made on GitLab", owner);
-		error_next(err, "push to the repository itself (publish.remote), or set "
-				"forge.pull = no");
-		return NULL;
-	}
-	return MEM_STEAL(owner);
+	return strcmp(js_str(run->remote, "kind", ""), "local") == 0
+		   ? NULL
+		   : find_fork(run->config, run->remote_url, forge);
 }
 
 int run_check_forge(const struct run *run, struct error *err)
@@ -349,17 +344,12 @@ int run_check_forge(const struct run *run, struct error *err)
 	struct forge forge;
 	int token AUTO_FD = -1, result = wanted(run, &forge, err);
 
-	if (result == 1) {
-		free(fork_owner(run, &forge, err)); /* only whether one can be had */
-		if (err->kind)
-			result = err->kind;
-	}
 	if (result == 1)
 		result = open_token(run->config, "forge.writeToken", &token, err);
 	return result < 0 ? result : 0;
 }
 
-static struct json *pull_job(const struct run *run, const char *fork, const char *marker,
+static struct json *pull_job(const struct run *run, const struct json *fork, const char *marker,
 			     long long issue)
 {
 	struct json *job = js_object_new();
@@ -368,7 +358,8 @@ static struct json *pull_job(const struct run *run, const char *fork, const char
 	if (!base && strncmp(ref, "refs/heads/", 11) == 0)
 		base = ref + 11;
 	js_set_str(job, "head", run_branch(run));
-	js_set_str(job, "fork", fork);
+	if (fork)
+		js_set(job, "fork", js_copy(fork));
 	js_set_str(job, "base", base);
 	js_set_int(job, "issue", issue);
 	js_set_str(job, "marker", marker);
@@ -423,8 +414,7 @@ int step_look(struct run *run, long long number, char state[16], struct error *e
 int step_pull(struct run *run, int round, struct error *err)
 {
 	struct forge forge;
-	char *fork AUTO_FREE = NULL;
-	struct json *job AUTO_JSON = NULL, *words AUTO_JSON = NULL;
+	struct json *job AUTO_JSON = NULL, *words AUTO_JSON = NULL, *fork AUTO_JSON = NULL;
 	char *marker AUTO_FREE =
 	    marker_of(js_str(js_get(run->request, "issue"), "identity", ""));
 	int token AUTO_FD = -1, text AUTO_FD = -1, result = wanted(run, &forge, err);
@@ -441,9 +431,7 @@ int step_pull(struct run *run, int round, struct error *err)
 	    open_token(run->config, "forge.writeToken", &token, err) ||
 	    (text = rundir_file(&run->dir, "publish/pull.json", err)) < 0)
 		return err->kind;
-	fork = fork_owner(run, &forge, err);
-	if (err->kind)
-		return err->kind;
+	fork = pushed_fork(run, &forge);
 	job = pull_job(run, fork, marker, issue);
 	result = run_row(&run->sup, &run->dir, run->config, STAGE_FORGE_PULL, &forge, job,
 			 token, text, "publish/forge-pull.json", err);

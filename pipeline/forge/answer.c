@@ -112,6 +112,7 @@ bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 	if (gitlab) {
 		pull->head = js_str(entry, "source_branch", "");
 		pull->from = "";
+		pull->source = js_int(entry, "source_project_id", 0);
 		pull->inside = js_int(entry, "source_project_id", -1) ==
 			       js_int(entry, "target_project_id", -2);
 	} else {
@@ -161,6 +162,12 @@ bool forge_pull_is_from(const struct forge *forge, const struct forge_pull_seen 
 	    pull->from[owner] != '/')
 		return false;
 	return fork || strcasecmp(pull->from + owner + 1, forge->repo) == 0;
+}
+
+bool forge_pull_is_from_project(const struct forge_pull_seen *pull, long long project,
+				const char *head)
+{
+	return project > 0 && pull->source == project && strcmp(pull->head, head) == 0;
 }
 
 /* ---- refusals ---- */

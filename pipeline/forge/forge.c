@@ -412,8 +412,11 @@ static struct json *pull_body(const struct forge *forge, const struct forge_pull
 	js_set_str(body, gitlab ? "description" : "body", pull->body);
 	if (!is_new)
 		return body;
-	char *head AUTO_FREE =
-	    pull->fork ? mem_printf("%s:%s", pull->fork, pull->head) : mem_strdup(pull->head);
+	if (gitlab && pull->target)
+		js_set_int(body, "target_project_id", pull->target);
+	char *head AUTO_FREE = pull->fork && !gitlab
+				   ? mem_printf("%s:%s", pull->fork, pull->head)
+				   : mem_strdup(pull->head);
 	js_set_str(body, gitlab ? "source_branch" : "head", head);
 	js_set_str(body, gitlab ? "target_branch" : "base", pull->base);
 	if (forge->kind == FORGE_GITHUB) {

@@ -74,6 +74,7 @@ void forge_get_repository(const struct forge *forge, struct forge_request *reque
 struct forge_pull {
 	const char *head, *base; /* branch names */
 	const char *fork; /* owner of the fork that head is in; NULL: the repository itself */
+	long long target; /* GitLab, head in a fork: the project's own number; else 0 */
 	const char *title, *body;
 	bool draft;
 };
@@ -83,6 +84,7 @@ void forge_find_pulls(const struct forge *forge, const char *fork, const char *h
 		      struct forge_request *request);
 /* Whose token it is. */
 void forge_get_self(const struct forge *forge, struct forge_request *request);
+/* forge: on GitLab the repository that head is in. */
 void forge_make_pull(const struct forge *forge, const struct forge_pull *pull,
 		     struct forge_request *request);
 void forge_change_pull(const struct forge *forge, long long number,
@@ -141,6 +143,7 @@ struct forge_pull_seen {
 	const char *head;		/* borrowed: the branch's name */
 	const char *from; /* borrowed: OWNER/REPO that it is in; "" when it is not said */
 	bool inside;	  /* in the repository itself, as GitLab says it */
+	long long source; /* GitLab: number of the project that it is in; 0: not said */
 };
 bool forge_read_pull(enum forge_kind kind, const struct json *entry,
 		     struct forge_pull_seen *pull);
@@ -155,6 +158,9 @@ const char *forge_read_fate(enum forge_kind kind, const struct json *entry);
  */
 bool forge_pull_is_from(const struct forge *forge, const struct forge_pull_seen *pull,
 			const char *fork, const char *head);
+/* The same for a fork on GitLab, which is known by its number. */
+bool forge_pull_is_from_project(const struct forge_pull_seen *pull, long long project,
+				const char *head);
 
 /*
  * What a refusal means: status and body of the answer. Always sets err: ERROR_LATER for limits and

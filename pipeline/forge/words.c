@@ -15,38 +15,149 @@
 
 /* ---- escaping ---- */
 
-void words_escape(const char *text, size_t len, struct strbuf *out)
+/*
+ * A character reference keeps Markdown away, but a forge looks for mentions, references and addresses in what
+ * Markdown made of the text, where "&#64;ann" is "@ann" again. None looks into code. So a word that could be
+ * anything but a word (it has a mark in it, or is of a form such as GH-12 or a commit's id) is a code span;
+ * of the others, marks at their ends are character references.
+ */
+
+static bool is_letter(char c)
 {
-	bool at_start = true; /* of a line: indented text would be code */
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* GH-12, PROJ-7: forges and trackers link them. */
+static bool is_ticket(const char *word, size_t len)
+{
+	for (size_t i = 1; i + 1 < len; i++)
+		if (word[i] == '-' && is_letter(word[i - 1]) && is_digit(word[i + 1]))
+			return true;
+	return false;
+}
+
+static bool is_commit_id(const char *word, size_t len)
+{
+	size_t digits = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
+		if (!is_digit(word[i]) && !(word[i] >= 'a' && word[i] <= 'f') &&
+		    !(word[i] >= 'A' && word[i] <= 'F'))
+			return false;
+		digits += is_digit(word[i]);
+	}
+	return len >= 7 && digits;
+}
 
-		/* what is not shown does not begin a line either */
-		if ((unsigned char)c < 0x20 && c != '\n' && c != '\t')
-			continue;
-		if (at_start && (c == ' ' || c == '\t'))
-			continue;
-		if (c == '\t')
-			c = ' ';
-		/* "/merge" on a line of its own is an order to GitLab; "===" makes a heading of
-		 * the line above */
-		if (at_start && (c == '/' || c == '=' || c == '-' || c == '+')) {
-			strbuf_addf(out, "&#%d;", c);
-			at_start = false;
-			continue;
-		}
-		at_start = c == '\n';
-		/* "www.…" becomes a link without any scheme */
-		if (c == '.' && out->len >= 3 &&
-		    strncasecmp(out->data + out->len - 3, "www", 3) == 0) {
-			strbuf_adds(out, "&#46;");
-			continue;
-		}
-		if (strchr("&<>\"'`*_[]()!#@~|\\:$", c) && c)
-			strbuf_addf(out, "&#%d;", c);
+/* What nobody takes for more: letters, digits, and between them ' - . , of which none makes an address. */
+static bool is_plain(const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!is_letter(word[i]) && !is_digit(word[i]) && !strchr("'-.,", word[i]))
+			return false;
+	if (len >= 4 && strncasecmp(word, "www.", 4) == 0)
+		return false;
+	return !is_ticket(word, len) && !is_commit_id(word, len);
+}
+
+static void put_marks(const char *text, size_t len, struct strbuf *out)
+{
+	for (size_t i = 0; i < len; i++)
+		strbuf_addf(out, "&#%d;", (unsigned char)text[i]);
+}
+
+/* In a code span of enough backticks. */
+static void put_span(const char *text, size_t len, struct strbuf *out)
+{
+	size_t run = 0, most = 0;
+	bool edge = text[0] == '`' || text[len - 1] == '`';
+
+	for (size_t i = 0; i < len; i++) {
+		run = text[i] == '`' ? run + 1 : 0;
+		most = run > most ? run : most;
+	}
+	for (size_t i = 0; i <= most; i++)
+		strbuf_addc(out, '`');
+	strbuf_addf(out, "%s%.*s%s", edge ? " " : "", (int)len, text, edge ? " " : "");
+	for (size_t i = 0; i <= most; i++)
+		strbuf_addc(out, '`');
+}
+
+/* The length of `code` at the start of text, within its line; 0: it is none. */
+static size_t code_len(const char *text, size_t len)
+{
+	const char *end = len > 2 && text[1] != '`' ? memchr(text + 1, '`', len - 1) : NULL;
+	size_t size = end ? (size_t)(end - text) + 1 : 0;
+
+	for (size_t i = 1; i + 1 < size; i++)
+		if ((unsigned char)text[i] < ' ')
+			return 0;
+	if (size < 3)
+		return 0;
+	/* nothing but punctuation may follow before a blank: another span beside it would be a part of it */
+	end = text + size + strspn(text + size, ".,;:!?)\"'");
+	return *end == ' ' || *end == '\n' || !*end ? size : 0;
+}
+
+/* Punctuation around a word is not a part of it. */
+static void put_word(const char *word, size_t len, struct strbuf *out)
+{
+	size_t from = 0, to = len;
+
+	while (from < to && strchr("(\"'", word[from]))
+		from++;
+	while (to > from && strchr(".,;:!?)\"'", word[to - 1]) &&
+	       !(word[to - 1] == ')' && memchr(word + from, '(', to - from)))
+		to--;
+	put_marks(word, from, out);
+	if (to > from && is_plain(word + from, to - from) &&
+	    is_letter(word[from]) + is_digit(word[from]))
+		strbuf_add(out, word + from, to - from);
+	else if (to > from)
+		put_span(word + from, to - from, out);
+	for (; to < len; to++)
+		if (strchr(".,;?", word[to]))
+			strbuf_addc(out, word[to]);
 		else
-			strbuf_addc(out, c);
+			put_marks(word + to, 1, out);
+}
+
+void words_escape(const char *text, size_t len, struct strbuf *out)
+{
+	struct strbuf clean AUTO_STRBUF = STRBUF_NONE;
+	bool at_start = true; /* of a line: indented text would be code */
+
+	strbuf_init(&clean, STRBUF_MAX);
+	for (size_t i = 0; i < len; i++) /* what is not shown does not begin a line either */
+		if ((unsigned char)text[i] >= 0x20 || text[i] == '\n' || text[i] == '\t')
+			strbuf_addc(&clean, text[i] == '\t' ? ' ' : text[i]);
+	for (size_t i = 0; i < clean.len;) {
+		const char *at = clean.data + i;
+		size_t size = strcspn(at, " \n");
+
+		if (!size) {
+			if (*at == '\n' || !at_start)
+				strbuf_addc(out, *at);
+			at_start = at_start || *at == '\n';
+			i++;
+			continue;
+		}
+		if (*at == '`' && code_len(at, clean.len - i)) {
+			size = code_len(at, clean.len - i);
+			put_span(at + 1, size - 2, out);
+		} else if (at_start && (strspn(at, "-") == size || strspn(at, "=") == size)) {
+			put_marks(at, 1, out); /* a rule, a heading of the line above, a list */
+			strbuf_add(out, at + 1, size - 1);
+		} else {
+			put_word(at, size, out);
+		}
+		at_start = false;
+		i += size;
 	}
 }
 

@@ -12,8 +12,9 @@ struct error;
 struct json;
 struct strbuf;
 
-/* Text that Markdown renders as itself, appended: what could mean something is written as a
- * character reference (CommonMark 2.5). Lines stay lines. */
+/* Text that Markdown renders as itself, and in which a forge finds nothing to link or to call, appended: words
+ * that could mean something are code spans, other marks are character references (CommonMark 2.5, 6.1). Lines stay
+ * lines. */
 void words_escape(const char *text, size_t len, struct strbuf *out);
 
 /*

@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from e2e import Place, edit, submit  # noqa: E402
+import gitservers  # noqa: E402
 from forgeserver import OWNER, REPO, Forge  # noqa: E402
 from tap import Tap  # noqa: E402
 
@@ -24,6 +25,45 @@ Seen in `sum.c`\u200b.
 def model_words(place):
     with open(os.path.join(place.run_dir(), "issue.md")) as f:
         return f.read()
+
+
+def from_a_fork(t, place, model):
+    """GitLab: the merge request is made in the fork's project and names the other by its number."""
+    absent = gitservers.missing()
+    if absent:
+        t.skip("a merge request from a fork", "not installed: " + ", ".join(absent))
+        return
+    os.mkdir(place.path("served"))
+    bare = place.path("served/fork.git")
+    repo = place.repository({"sum.c": "int x;\n"}, name="forked", test="true", remote=False)
+    place.git("init", "-q", "--bare", "-b", "main", bare)
+    place.git("push", "-q", bare, "main", cwd=repo)
+    with Forge("gitlab") as forge, gitservers.HttpsServer(place.path("nginx"), place.path("served"), "bot", "t0ken") as server:
+        place.git("remote", "add", "origin", f"https://localhost:{server.port}/git/fork.git", cwd=repo)
+        forge.forks = {"git/fork": 21, "mallory/sums": 22}
+        forge.issue(42, "Sum is wrong", "It is", author="ann")
+        options = [*forge.options, "-c", "forge.readToken=env:READ", "-c", "forge.writeToken=env:WRITE", "-c", "publish.token=env:PUSH", "-c",
+                   f"publish.ca={server.authority.ca}"]
+        env = {"READ": READ, "WRITE": WRITE, "PUSH": "t0ken"}
+        model = place.recording([[("write_file", {"path": "new.c", "content": "int y;\n"})]], name="forked.jsonl")
+        result = place.agent("run", "42", "--model", model, *options, cwd=repo, env=env)
+        t.equal((result.status, len(forge.pulls)), (0, 1), "a merge request from a fork", result.text)
+        made = [r for r in forge.requests if r["method"] == "POST" and r["path"].endswith("/merge_requests")]
+        t.equal([(r["path"].split("/")[-2], r["body"].get("target_project_id"), r["body"]["source_branch"]) for r in made],
+                [("git%2Ffork", 7, "agent/42-sum-is-wrong")], "is made in the fork, for the repository")
+        t.equal(forge.pulls[0]["base"], "main", "to the base branch")
+        again = place.agent("run", "42", "--again", "--model", model, *options, cwd=repo, env=env)
+        t.equal((again.status, len(forge.pulls)), (0, 1), "the next run finds it again", again.text)
+        linked = place.agent("run", "42", "--model", model, *options, cwd=repo, env=env)
+        t.equal(linked.status, 3, "and the issue has it", linked.text)
+        forge.pulls[0]["from"] = "mallory/sums"
+        foreign = dict(forge.pulls[0])
+        again = place.agent("run", "42", "--again", "--model", model, *options, cwd=repo, env=env)
+        t.equal((again.status, len(forge.pulls), forge.pulls[0]), (0, 2, foreign), "one from another fork is a stranger's, whatever it says",
+                again.text)
+        del forge.forks["git/fork"]
+        gone = place.agent("run", "42", "--again", "--model", model, *options, cwd=repo, env=env)
+        t.ok(gone.status == 2 and "the fork" in gone.err, "a fork that the forge does not show is told", gone.text)
 
 
 with Tap() as t, Place() as place:
@@ -65,7 +105,8 @@ with Tap() as t, Place() as place:
             words = pull["body"]
             t.ok("For #42." in words and "Green: ` true `" in words and "tokens in" in words and "agent jail --tree" in words,
                  f"{kind}: it says why, the verdict, the cost and how to reproduce it", words)
-            t.ok(not re.search(r"https://|!\[|\]\(|<b>|@ann|Closes #|\n# ", words), f"{kind}: the model's words are only text", words)
+            prose = re.sub(r"(`+)[^`\n](?:.*?[^`])?\1(?!`)", "", words)
+            t.ok(not re.search(r"https://|!\[|\]\(|<b>|@|&#64;|Closes|\n# |#1", prose), f"{kind}: the model's words are only text", words)
             comments = [c["body"] for c in forge.comments if c["author"] == "bot"]
             t.ok(len(comments) == 1 and str(pull["number"]) in comments[0], f"{kind}: the issue has one comment with its address",
                  comments)
@@ -200,6 +241,9 @@ with Tap() as t, Place() as place:
                              "-c", "forge.base=release", cwd=fourth, env={"WRITE": WRITE})
         t.equal((result.status, forge.pulls[-1]["draft"], forge.pulls[-1]["base"]), (0, False, "release"),
                 "forge.pull = ready and forge.base are obeyed", result.text)
+        from_a_fork(t, place, model)
+        before = place.runs()
         result = place.agent("run", "-m", "Missing", "--model", model, *forge.options, *writing, cwd=fourth)
         t.equal(result.status, 2, "a token whose source is missing is told before the model is asked", result.text)
-        t.ok(not os.path.exists(os.path.join(place.run_dir(), "round-1")), "it was not asked")
+        t.ok(not [run for run in place.runs() if run not in before and os.path.exists(os.path.join(place.run_dir(run), "round-1"))],
+             "it was not asked")

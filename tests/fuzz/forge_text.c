@@ -35,6 +35,20 @@ static void try_strip(const char *text, size_t len)
 	must(strlen(words) < sizeof(words));
 }
 
+/* Behind a code span (CommonMark 6.1), which must end on its line. */
+static size_t behind_span(const char *text, size_t at)
+{
+	size_t ticks = strspn(text + at, "`"), run;
+
+	for (at += ticks;; at += run) {
+		at += strcspn(text + at, "`\n");
+		must(text[at] == '`');
+		run = strspn(text + at, "`");
+		if (run == ticks)
+			return at + run;
+	}
+}
+
 static void try_escape(const char *text, size_t len)
 {
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
@@ -42,8 +56,10 @@ static void try_escape(const char *text, size_t len)
 	strbuf_init(&out, STRBUF_MAX);
 	words_escape(text, len, &out);
 	for (size_t i = 0; i < out.len; i++) {
-		must(!out.data[i] || !strchr("<>\"'`*_[]()!@~|\\:$", out.data[i]));
-		must(out.data[i] != '/' || (i && out.data[i - 1] != '\n'));
+		if (out.data[i] == '`')
+			i = behind_span(out.data, i);
+		must(!out.data[i] || !strchr("<>\"*_[]()!@~|\\:$%^/+", out.data[i]));
+		must(out.data[i] != '#' || (i && out.data[i - 1] == '&'));
 	}
 }
 

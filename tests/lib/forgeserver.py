@@ -26,6 +26,7 @@ class Forge:
         self.requests, self.next, self.ids = [], [], 1000
         self.knows_self = True
         self.labels = ["bug", "maintenance"]
+        self.forks = {}  # GitLab: {"OWNER/REPO": number}
 
     def __enter__(self):
         forge = self
@@ -120,7 +121,7 @@ class Forge:
     def show_pull(self, pull):
         owner = pull.get("from", OWNER)
         if self.kind == "gitlab":
-            return {"source_project_id": 7 if owner == OWNER else 8, "target_project_id": 7, "iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": {"open": "opened"}.get(pull.get("state", "open"), pull.get("state")),
+            return {"source_project_id": 7 if owner == OWNER else self.forks.get(owner, 8), "target_project_id": 7, "iid": pull["number"], "title": pull["title"], "description": pull["body"], "state": {"open": "opened"}.get(pull.get("state", "open"), pull.get("state")),
                     "source_branch": pull["head"], "target_branch": pull["base"],
                     "web_url": f"https://gitlab.example/{OWNER}/{REPO}/-/merge_requests/{pull['number']}"}
         return {"number": pull["number"], "title": pull["title"], "body": pull["body"], "state": "open" if pull.get("state", "open") == "open" else "closed", "merged": pull.get("state") == "merged",
@@ -150,6 +151,17 @@ class Forge:
             return 401, {}, {"message": "Bad credentials"}
         if path == PREFIX[self.kind] + "/user":
             return (200, {}, {"username": "bot", "login": "bot"}) if self.knows_self else (403, {}, {"message": "not for you"})
+        for fork, number in self.forks.items():
+            there = PREFIX[self.kind] + "/projects/" + fork.replace("/", "%2F")
+            if path == there:
+                return 200, {}, {"id": number, "default_branch": "other"}
+            if path == there + "/merge_requests" and method == "POST":
+                made = json.loads(body)
+                if made.get("target_project_id") != 7:
+                    return 422, {}, {"message": ["target_project_id is missing"]}
+                answer = self.pull(method, query, made, True)
+                self.pulls[-1]["from"] = fork
+                return answer[:2] + (self.show_pull(self.pulls[-1]),)
         root = PREFIX[self.kind] + (f"/projects/{OWNER}%2F{REPO}" if self.kind == "gitlab" else f"/repos/{OWNER}/{REPO}")
         if not path.startswith(root):
             return 404, {}, {"message": "Not Found"}

@@ -59,6 +59,12 @@ static void each_kind_is_told(void **state)
 	    {"web/__snapshots__/a.snap", "exports[`a`] = `1`;\n", "exports[`a`] = `2`;\n",
 	     "snapshot"},
 	    {"tests/conftest.py", "x = 1\n", "x = 2\n", "configuration"},
+	    {"tests/a.sh", "set -e\n./x\n", "set -e\nexit 0\n./x\n", "skipped"},
+	    {"tests/a.sh", "set -e\n./x\n", "set -e\nif true; then exit 0; fi\n./x\n",
+	     "skipped"},
+	    {"tests/a.sh", "./x\n", "[ \"$A\" ] || exit 0\n./x\n", "skipped"},
+	    {"tests/a.sh", "./x\n", "[ -e 'a b' ] && { exit 0; }\n./x\n", "skipped"},
+	    {"tests/a.sh", "./x\n", "(exit 0)\n./x\n", "skipped"},
 	    {"test/a.c", "#include <x.h>\nTEST(a)\n{\n\tASSERT_EQ(1, f());\n}\n",
 	     "#include <x.h>\n#if 0\nTEST(a)\n{\n\tASSERT_EQ(1, f());\n}\n#endif\n", "skipped"},
 	};
@@ -91,6 +97,13 @@ static void honest_changes_are_not_told(void **state)
 	    {"src/lib.rs", "fn f() { assert!(x); }\n", "fn f() {}\n"},
 	    {"web/__snapshots__/new.snap", NULL, "exports[`a`] = `1`;\n"},
 	    {"tests/data.json", "{\"a\": 1}\n", "{\"a\": 2}\n"},
+	    /* the word in a script that a test writes, in a message, in a longer one */
+	    {"tests/test_a.py", "x\n", "run('#!/bin/sh\\nexit 0\\n')\nx\n"},
+	    {"tests/a.sh", "./x\n", "printf '#!/bin/sh\\nexit 0\\n' >hook\n./x\n"},
+	    {"tests/a.sh", "./x\n", "sh -c \"exit 0\"\n./x\n"},
+	    {"tests/a.sh", "./x\n", "./run --then exit 0\n./x\n"},
+	    {"tests/a.sh", "./x\n", "exit 01\n./x\n"},
+	    {"tests/a.sh", "./x\n", "echo it should exit 0\n./x\n"},
 	};
 	(void)state;
 

@@ -63,7 +63,8 @@ static void requests_are_each_forge_s(void **state)
 {
 	struct forge forge = {
 	    .kind = FORGE_GITLAB, .path = "/api/v4", .owner = "g/s", .repo = "r"};
-	struct forge_pull pull = {"agent/x", "main", NULL, "T", "B", true};
+	struct forge_pull pull = {
+	    .head = "agent/x", .base = "main", .title = "T", .body = "B", .draft = true};
 	struct forge_request request;
 	(void)state;
 
@@ -72,6 +73,13 @@ static void requests_are_each_forge_s(void **state)
 	forge_make_pull(&forge, &pull, &request);
 	assert_string_equal(js_str(request.body, "title", ""), "Draft: T");
 	assert_string_equal(js_str(request.body, "source_branch", ""), "agent/x");
+	assert_null(js_get(request.body, "target_project_id"));
+	forge_request_release(&request);
+	pull.fork = "me";
+	pull.target = 7;
+	forge_make_pull(&forge, &pull, &request);
+	assert_string_equal(js_str(request.body, "source_branch", ""), "agent/x");
+	assert_int_equal(js_int(request.body, "target_project_id", 0), 7);
 	forge_request_release(&request);
 	forge.kind = FORGE_GITHUB;
 	pull.fork = "me";
@@ -157,17 +165,54 @@ static void words_stay_text(void **state)
 
 	strbuf_init(&out, STRBUF_MAX);
 	words_escape(hostile, strlen(hostile), &out);
-	for (const char *p = "<>@[]()!`*\\:\t"; *p; p++)
-		assert_null(strchr(out.data, *p));
-	assert_null(strstr(out.data, "\n "));
-	assert_null(strstr(out.data, " #1"));
+	assert_string_equal(out.data,
+			    "`<b>@ann` `[x](y)` `![z](w)` `c` `#1` `https://e`\ncode\n`>` "
+			    "q\n`t\\*`");
 	strbuf_reset(&out);
 	/* orders to GitLab, headings, links without a scheme */
 	words_escape("/close\n  /merge\n\t/label\na\n===\nb\n---\nWWW.evil.example a/b", 57,
 		     &out);
-	assert_string_equal(out.data,
-			    "&#47;close\n&#47;merge\n&#47;label\na\n&#61;==\nb\n&#45;--\n"
-			    "WWW&#46;evil.example a/b");
+	assert_string_equal(out.data, "`/close`\n`/merge`\n`/label`\na\n&#61;==\nb\n&#45;--\n"
+				      "`WWW.evil.example` `a/b`");
+}
+
+/* A forge looks for them in what Markdown made of the text, but not in code. */
+static void words_call_nobody(void **state)
+{
+	static const char *const cases[][2] = {
+	    {"Thanks @ann, see #12.", "Thanks `@ann`, see `#12`."},
+	    {"(@org/team's)", "&#40;`@org/team's`&#41;"},
+	    {"fixes octo/sums#12!", "fixes `octo/sums#12`&#33;"},
+	    {"GH-12 PROJ-7 UTF-8", "`GH-12` `PROJ-7` `UTF-8`"},
+	    {"!12 $12 %12 &12 ~bug ^a *b", "`!12` `$12` `%12` `&12` `~bug` `^a` `*b`"},
+	    {"at deadbeef1 and 1234567", "at `deadbeef1` and `1234567`"},
+	    {"see http://x.example/issues/1", "see `http://x.example/issues/1`"},
+	    {"a@b.example", "`a@b.example`"},
+	    {"&#64;ann", "`&#64;ann`"},
+	    {"`@ann`, `a b`.", "`@ann`, `a b`."},
+	    {"`a`@ann", "`` `a`@ann ``"},
+	    {"``x` @ann`", "``` ``x` ``` `` @ann` ``"},
+	    {"a`b @ann", "``a`b`` `@ann`"},
+	    {"```\n@ann\n```", "```` ``` ````\n`@ann`\n```` ``` ````"},
+	    {"It's \"done\", isn't it?", "It's &#34;done&#34;, isn't it?"},
+	    {"\xc3\xa4h 1.5 e.g. x-y", "\xc3\xa4h 1.5 e.g. x-y"},
+	    {"- item\n---\n-x", "&#45; item\n&#45;--\n`-x`"},
+	    {"@\x01"
+	     "ann \x01#12",
+	     "`@ann` `#12`"},
+	    {"'.' ... (", "&#39;.&#39; ... &#40;"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct strbuf out AUTO_STRBUF = STRBUF_NONE;
+
+		strbuf_init(&out, STRBUF_MAX);
+		words_escape(cases[i][0], strlen(cases[i][0]), &out);
+		if (strcmp(out.data, cases[i][1]) != 0)
+			fail_msg("%s\nbecame %s\nnot    %s", cases[i][0], out.data,
+				 cases[i][1]);
+	}
 }
 
 /* The marker is in the page's source, so anybody can write it: what counts is where the branch is. */
@@ -248,6 +293,7 @@ int main(void)
 	    cmocka_unit_test(refusals_are_told_apart),
 	    cmocka_unit_test(answers_of_other_shapes_are_refused),
 	    cmocka_unit_test(words_stay_text),
+	    cmocka_unit_test(words_call_nobody),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
