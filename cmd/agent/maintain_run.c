@@ -26,6 +26,25 @@ static struct run new_run(void)
 
 /* ---- what is asked ---- */
 
+/* The command line's pairs. A bare repository that has no remote is where results go itself. New. */
+static struct json *pairs_of(const struct upkeep *upkeep, const struct upkeep_place *place)
+{
+	const struct config *config = upkeep->options->config;
+	struct json *pairs = js_copy(upkeep->options->pairs);
+	struct error none = {0};
+	char *remote AUTO_FREE = NULL, *itself AUTO_FREE = NULL;
+
+	if (place->repo.work_dir || strcmp(config_origin(config, "publish.remote"), "default") != 0)
+		return pairs;
+	remote =
+	    repository_remote_url(&place->repo, config_get(config, "publish.remote"), &none);
+	if (remote)
+		return pairs;
+	itself = mem_printf("publish.remote=%s", place->repo.git_dir);
+	js_push_str(pairs, itself);
+	return pairs;
+}
+
 static void put_text(const struct task *task, struct strbuf *text)
 {
 	strbuf_init(text, TEXT_MAX);
@@ -87,6 +106,7 @@ static struct json *make_request(const struct upkeep *upkeep, const struct upkee
 	if (request_make_task(upkeep->options, &place->repo, task->name, rev, text, &request,
 			      err))
 		return NULL;
+	js_set(request, "pairs", pairs_of(upkeep, place));
 	js_set(request, "maintenance", task_as_json(task));
 	/* Nobody watches what a clock begins (DESIGN section 3, Uids). */
 	if (upkeep->options->due)
@@ -140,7 +160,7 @@ static int open_look(struct run *run, const struct upkeep *upkeep,
 		return err->kind;
 	js_set_str(request, "repository", place->path);
 	js_set_str(request, "ref", js_str(row, "ref", ""));
-	js_set(request, "pairs", js_copy(upkeep->options->pairs));
+	js_set(request, "pairs", pairs_of(upkeep, place));
 	quiet.json = false;
 	if (rundir_write(&run->dir, "request.json", request, err) || run_open(run, &quiet, err))
 		return err->kind;

@@ -165,6 +165,11 @@ with Tap() as t, Place() as place:
     t.equal((result.status, list(place.branches(repo))), (0, ["refs/heads/agent/maintain-second"]),
             "and one that was closed meanwhile does not count", result.text)
 
+    repo = fresh()
+    result = maintain(place.dir, "--repo", repo + ".git", "translate")
+    t.equal((result.status, list(place.branches(repo))), (0, [branch]), "a bare repository without a remote gets the result itself", result.text)
+    t.equal(maintain(place.dir, "--repo", repo + ".git", "translate").status, 3, "and is asked what became of it")
+
     # ---- the operator's own ----
     place.write(os.path.join(place.home, ".config/agent/config"),
                 '[maintain "own"]\n\tschedule = daily\n\tprompt = Translate it\n[maintain "elsewhere"]\n\tprompt = x\n'
