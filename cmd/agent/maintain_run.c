@@ -34,7 +34,8 @@ static struct json *pairs_of(const struct upkeep *upkeep, const struct upkeep_pl
 	struct error none = {0};
 	char *remote AUTO_FREE = NULL, *itself AUTO_FREE = NULL;
 
-	if (place->repo.work_dir || strcmp(config_origin(config, "publish.remote"), "default") != 0)
+	if (place->repo.work_dir ||
+	    strcmp(config_origin(config, "publish.remote"), "default") != 0)
 		return pairs;
 	remote =
 	    repository_remote_url(&place->repo, config_get(config, "publish.remote"), &none);
@@ -47,9 +48,14 @@ static struct json *pairs_of(const struct upkeep *upkeep, const struct upkeep_pl
 
 static void put_text(const struct task *task, struct strbuf *text)
 {
+	const char *prompt = task->prompt ? task->prompt : "";
+
 	strbuf_init(text, TEXT_MAX);
-	strbuf_adds(text, task->prompt);
-	if (!task->paths.count)
+	if (prompt[strspn(prompt, " \t\r\n")])
+		strbuf_adds(text, prompt);
+	else
+		strbuf_addf(text, "Run %s", task->command);
+	if (!task->paths.count || task->command)
 		return;
 	strbuf_adds(text,
 		    "\n\nOnly files that match one of these patterns may be changed; a change "
@@ -73,9 +79,10 @@ static struct json *task_as_json(const struct task *task)
 	const struct {
 		const char *key;
 		long long most;
-	} limits[] = {{"run.rounds", task->rounds},    {"budget.runTokens", task->tokens},
-		      {"model.turns", task->turns},    {"apply.maxFiles", task->files},
-		      {"apply.maxBytes", task->bytes}, {"test.timeout", task->timeout_s}};
+	} limits[] = {{"run.rounds", task->rounds},	   {"budget.runTokens", task->tokens},
+		      {"model.turns", task->turns},	   {"apply.maxFiles", task->files},
+		      {"apply.maxBytes", task->bytes},	   {"test.timeout", task->timeout_s},
+		      {"command.timeout", task->timeout_s}};
 	struct json *json = js_object_new(), *narrow = js_object_new();
 
 	js_set_str(json, "name", task->name);
@@ -96,17 +103,24 @@ static struct json *make_request(const struct upkeep *upkeep, const struct upkee
 				 struct error *err)
 {
 	const char *rev = config_get(upkeep->options->config, "maintain.ref");
-	struct json *request AUTO_JSON = NULL;
+	struct json *request AUTO_JSON = NULL, *pairs;
+	struct options asked = *upkeep->options;
 
+	asked.change_command = task->command;
+	asked.change_network =
+	    !task->command ? NULL : (task->registries ? "registries" : "none");
 	put_text(task, text);
 	if (text->full) {
 		error_set(err, ERROR_USAGE, "%s: its prompt is too long", task->origin);
 		return NULL;
 	}
-	if (request_make_task(upkeep->options, &place->repo, task->name, rev, text, &request,
-			      err))
+	if (request_make_task(&asked, &place->repo, task->name, rev, text, &request, err))
 		return NULL;
-	js_set(request, "pairs", pairs_of(upkeep, place));
+	pairs = pairs_of(upkeep, place);
+	/* The operator's task says so, or maintain.network let the repository's. */
+	if (task->registries)
+		js_push_str(pairs, "command.network=registries");
+	js_set(request, "pairs", pairs);
 	js_set(request, "maintenance", task_as_json(task));
 	/* Nobody watches what a clock begins (DESIGN section 3, Uids). */
 	if (upkeep->options->due)
@@ -251,6 +265,8 @@ static const char *outcome_of(const struct error *err)
 	switch (err->kind) {
 	case ERROR_NONE:
 		return "published";
+	case ERROR_SKIPPED:
+		return "nothing";
 	case ERROR_NO:
 		return strncmp(err->message, "no change", 9) == 0 ||
 			       strstr(err->message, "the model made no change")
@@ -304,14 +320,16 @@ static int go(struct upkeep *upkeep, const struct record_key *key, struct run *r
 	struct options quiet = *upkeep->options;
 	struct error ended = {0};
 	int lock AUTO_FD = -1;
+	bool locked = false;
 
 	quiet.json = false;
 	if (run_open(run, &quiet, &ended) == 0) {
 		run->journal.quiet = upkeep->options->due || upkeep->options->json;
-		if (run_lock_issue(run, false, &lock, &ended) == 0)
+		locked = run_lock_issue(run, false, &lock, &ended) == 0;
+		if (locked)
 			run_go(run, false, &ended);
 	}
-	if (ended.kind == ERROR_INTERRUPTED || ended.kind == ERROR_SKIPPED) {
+	if (ended.kind == ERROR_INTERRUPTED || (ended.kind == ERROR_SKIPPED && !locked)) {
 		*err = ended; /* it is gone on with the next time */
 		return err->kind;
 	}

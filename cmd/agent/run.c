@@ -64,9 +64,9 @@ static void adopt_named_secrets(const struct config *config)
 /* What a maintenance task narrows, if it is one. */
 static int narrow_config(struct run *run, struct error *err)
 {
-	static const char *const limits[] = {"run.rounds",     "budget.runTokens",
-					     "model.turns",    "apply.maxFiles",
-					     "apply.maxBytes", "test.timeout"};
+	static const char *const limits[] = {
+	    "run.rounds",     "budget.runTokens", "model.turns",    "apply.maxFiles",
+	    "apply.maxBytes", "test.timeout",	  "command.timeout"};
 	const struct json *task = js_get(run->request, "maintenance");
 	const char *origin = js_str(task, "origin", "task");
 

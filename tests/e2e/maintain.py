@@ -185,6 +185,27 @@ with Tap() as t, Place() as place:
     t.contains(bad.err, "shedule is no key of a task", "by name")
     os.unlink(os.path.join(place.home, ".config/agent/config"))
 
+    # ---- a command makes the change ----
+    repo = fresh({".agent/maintain/fmt.md": "---\ncommand: sed -i s/two/deux/ a.txt\npaths: [a.txt]\n---\n# Put it into French\n",
+                  ".agent/maintain/stray.md": "---\ncommand: echo x > c.txt\npaths: [a.txt]\n---\n",
+                  ".agent/maintain/net.md": "---\ncommand: 'true'\nnetwork: registries\n---\n"})
+    result = maintain(repo, "fmt")
+    t.equal((result.status, list(place.branches(repo))), (2, ["refs/heads/agent/maintain-fmt"]), "a command makes the change", result.text)
+    t.ok(not any(e.get("stage") == "model" for e in place.events()), "and no model")
+    t.equal(place.git("log", "-1", "--format=%s", "agent/maintain-fmt", cwd=repo + ".git"), "Put it into French", "its description is the subject")
+    place.git("fetch", "-q", "origin", cwd=repo)
+    place.git("merge", "-q", "--ff-only", "origin/agent/maintain-fmt", cwd=repo)
+    place.git("push", "-q", "origin", "main", cwd=repo)
+    result = maintain(repo, "fmt", "-c", "maintain.network=registries")
+    t.equal((result.status, listed(repo)["fmt"]["outcome"]), (0, "nothing"), "one that changes nothing proposes nothing", result.text)
+    result = maintain(repo, "stray")
+    t.contains(result.out, "'c.txt' is outside of the paths that this task may change", "a command is held to its task's paths")
+    result = maintain(repo, "net")
+    t.contains(result.err, "network: registries is not allowed", "its network is the operator's to allow")
+    result = maintain(repo, "-c", "maintain.network=registries", "-c", "fetch.host=registry.example:443", "net")
+    t.equal((result.status, listed(repo, "-c", "maintain.network=registries")["net"]["outcome"]), (0, "nothing"), "who may", result.text)
+    t.equal(place.artefact("request.json")["change"]["network"], "registries", "and then the command has it")
+
     # ---- two at once, killed ----
     repo = fresh(test="sleep 2")
     children = [place.start("maintain", *limits, "-c", "maintain.repository=yes", *model, "translate", cwd=repo, limits=False) for _ in range(2)]
