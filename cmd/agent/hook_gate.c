@@ -107,8 +107,12 @@ static int test_all(struct run *run, const struct gate_tree *trees, size_t count
 {
 	int result = step_base(run, err);
 
-	if (result == 0)
-		result = run_check_command(run, err);
+	if (result == 0 && run_check_command(run, err))
+		result =
+		    error_next(err,
+			       "commit .agent/config with command = make check under "
+			       "[test] to %s, or say git config agent.gateTest on the server",
+			       js_str(run->base, "ref", "the trusted ref"));
 	if (result == 0)
 		result = step_fetch(run, true, err);
 	if (result == 0)

@@ -307,9 +307,8 @@ static void check_rules(const struct place *place, uid_t owner, size_t *count)
 		       "safe.directory\n",
 		       (unsigned)owner, (unsigned)geteuid());
 	if (!rules->push_options)
-		printf("note   receive.advertisePushOptions is not set: no issue can come as a "
-		       "push "
-		       "option\n");
+		printf("note   no issue can come as a push option: git config "
+		       "receive.advertisePushOptions true\n");
 }
 
 int hook_check(const char *path, struct error *err)

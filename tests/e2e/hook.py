@@ -549,7 +549,7 @@ def unborn(t, place):
     place.git("update-ref", "-d", "refs/heads/main", cwd=site.bare)
     refused(t, site, "no default branch: nothing says how to test", "not let in (agent.gateFail = closed)", "HEAD:main")
     site = Site(place, "silent", gate="refs/heads/*")
-    refused(t, site, "no test command", "no test command", "HEAD:x")
+    refused(t, site, "no test command", "agent.gateTest on the server", "HEAD:x")
     site = Site(place, "ref", {"ok": "1\n"}, test="false", gate="refs/heads/*", configRef="refs/heads/rules")
     refused(t, site, "a trusted ref that is not there", "refs/heads/rules", "HEAD:x")
     site.commit("Rules", {".agent/config": '[test]\n\tcommand = "true"\n'})
