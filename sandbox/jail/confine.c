@@ -36,17 +36,23 @@ static int write_at(int dir, const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
-int confine_ids(struct jail_run *run, int proc, int sys)
+int confine_namespace(struct jail_run *run, int sys)
 {
-	int self AUTO_FD = -1;
-	char map[48];
-
 	/* of the network namespace, while we have rights over it */
 	if (write_at(sys, "net/ipv4/ip_unprivileged_port_start", "0") < 0 && errno != ENOENT)
 		return step_fail(run, "ip_unprivileged_port_start");
 	if (step_enter(run, STEP_ids) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
 	    unshare(CLONE_NEWUSER) < 0)
 		return step_fail(run, "unshare(CLONE_NEWUSER) for the payload");
+	return 0;
+}
+
+int confine_ids(struct jail_run *run, int proc, int sys)
+{
+	int self AUTO_FD = -1;
+	char map[48];
+
+	run->step = STEP_ids;
 	self = openat(proc, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	snprintf(map, sizeof(map), "%d 0 1\n", JAIL_ID);
 	if (self < 0 || write_at(self, "setgroups", "deny") < 0 ||

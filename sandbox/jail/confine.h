@@ -10,9 +10,11 @@
 
 struct jail_run;
 
-/* A second user namespace, without rights over the first one that owns the mounts: uid and gid
- * JAIL_ID. No further one can be made in it. proc, sys: the jail's proc, and its sys directory
- * beneath the mask. */
+/* A second user namespace, without rights over the first one that owns the mounts. sys: the sys directory of the
+ * jail's proc, beneath the mask. */
+int confine_namespace(struct jail_run *run, int sys);
+
+/* Its ids: uid and gid JAIL_ID. No further namespace can be made in it. */
 int confine_ids(struct jail_run *run, int proc, int sys);
 
 int confine_rlimits(struct jail_run *run);

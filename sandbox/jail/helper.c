@@ -204,7 +204,10 @@ static bool is_alive(int proc, const char *pid)
 	return !state || !state[1] || (state[2] != 'Z' && state[2] != 'X');
 }
 
-/* Processes of the jail other than PID 1. Our root is the jail's by now; its proc is checked to be one. */
+/* The payload is the second process that there was in its namespace. */
+#define PAYLOAD_PID "2"
+
+/* Processes of the jail other than PID 1 and the payload, which has ended. Our root is the jail's by now; its proc is checked to be one. */
 static uint64_t count_leftover(void)
 {
 	DIR *dir = opendir("/proc");
@@ -218,6 +221,7 @@ static uint64_t count_leftover(void)
 		while ((entry = readdir(dir)))
 			if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
 			    strcmp(entry->d_name, "1") != 0 &&
+			    strcmp(entry->d_name, PAYLOAD_PID) != 0 &&
 			    is_alive(dirfd(dir), entry->d_name))
 				count++;
 	closedir(dir);

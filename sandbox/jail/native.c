@@ -75,11 +75,11 @@ static int confine(struct jail_run *run, struct rootfs *fs)
 	if (step_enter(run, STEP_cgroupns) < 0 || unshare(CLONE_NEWCGROUP) < 0)
 		return step_fail(run, "unshare(CLONE_NEWCGROUP)");
 	step_done(run);
-	if (confine_ids(run, fs->proc, fs->sys) < 0 || payload_let_root_change(run) < 0 ||
-	    confine_rlimits(run) < 0 || confine_capabilities(run) < 0 ||
-	    payload_await_root(run, fs) < 0 || close_all_but_socks(run) < 0 ||
-	    confine_landlock(run) < 0 || confine_seccomp(run) < 0 ||
-	    payload_await_end_of_old(run) < 0 ||
+	if (confine_namespace(run, fs->sys) < 0 || payload_let_root_change(run) < 0 ||
+	    confine_ids(run, fs->proc, fs->sys) < 0 || confine_rlimits(run) < 0 ||
+	    confine_capabilities(run) < 0 || payload_await_root(run, fs) < 0 ||
+	    close_all_but_socks(run) < 0 || confine_landlock(run) < 0 ||
+	    confine_seccomp(run) < 0 || payload_await_end_of_old(run) < 0 ||
 	    confine_self_test(run, run->spec.observe ? run->net_sock : run->payload_sock) < 0)
 		return -1;
 	return observe_confirm(run);

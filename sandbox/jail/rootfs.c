@@ -253,20 +253,19 @@ static int place_device(int root, const char *name, unsigned major_number,
 			unsigned minor_number)
 {
 	char source[32];
-	int fd AUTO_FD = -1;
+	int tree AUTO_FD = -1;
 	struct stat st;
 
 	snprintf(source, sizeof(source), "/%s", name);
-	fd = tree_open_path(AT_FDCWD, source);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	tree = open_tree(AT_FDCWD, source,
+			 AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || fstat(tree, &st) < 0)
 		return -1;
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(major_number, minor_number)) {
 		errno = ENODEV;
 		return -1;
 	}
-	return place_new(root,
-			 open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC),
-			 name, true);
+	return place_new(root, fd_steal(&tree), name, true);
 }
 
 static int prepare_dev(struct jail_run *run, struct rootfs *fs)

@@ -20,6 +20,9 @@
 #include "sandbox/jail/range.h"
 #include "sandbox/jail/run.h"
 
+#define OPEN_TREE_ATTR                                                                         \
+	467 /* open_tree_attr(2), Linux 6.15: open_tree and mount_setattr in one */
+
 int tree_clone(int fd, bool writable)
 {
 	struct mount_attr attr = {
@@ -27,9 +30,12 @@ int tree_clone(int fd, bool writable)
 		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY),
 	    .propagation = MS_PRIVATE,
 	};
-	int tree AUTO_FD = open_tree(
-	    fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	const unsigned how = AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	int tree AUTO_FD = (int)syscall(OPEN_TREE_ATTR, fd, "", how, &attr, sizeof(attr));
 
+	if (tree >= 0)
+		return fd_steal(&tree);
+	tree = open_tree(fd, "", how); /* ENOSYS, and in a container anything */
 	if (tree < 0 ||
 	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
 		return -1;
