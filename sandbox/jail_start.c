@@ -78,9 +78,10 @@ struct start {
  * The child, in our memory and with our thread waiting until it has become agent-jail: only system calls, and
  * it changes nothing but what start points to. (No program of ours has a signal handler that could run in it.)
  * Descriptors are first moved above all targets, then down to their numbers, so that no move can overwrite one
- * that is still to come.
+ * that is still to come. It runs in its starter's memory and never returns: guards that a sanitizer put around
+ * its variables would stay there.
  */
-static int exec_jail(void *argument)
+__attribute__((no_sanitize("address"))) static int exec_jail(void *argument)
 {
 	struct start *start = argument;
 	struct placed *fds = start->fds;
