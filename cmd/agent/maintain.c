@@ -125,13 +125,21 @@ static enum decision decide_chore(struct chore *chore, struct error *err)
 	return decide(&chore->facts, chore->reason, sizeof(chore->reason));
 }
 
-static void say_skip(const struct chore *chore)
+/* A line for the cron mail, or for whoever waits. */
+static void say(const struct chore *chore, const char *what, const char *text)
 {
 	char shown[1024];
 
-	text_escape(shown, sizeof(shown), chore->reason, strlen(chore->reason));
-	if (!chore->upkeep->options->due && !chore->upkeep->options->json)
-		printf("%s: skipped: %s\n", chore->task->name, shown);
+	text_escape(shown, sizeof(shown), text, strlen(text));
+	if (!chore->upkeep->options->json)
+		printf("%s: %s%s\n", chore->task->name, what, shown);
+	fflush(stdout);
+}
+
+static void say_skip(const struct chore *chore)
+{
+	if (!chore->upkeep->options->due)
+		say(chore, "skipped: ", chore->reason);
 }
 
 static int skip_chore(struct chore *chore, bool handled, struct error *err)
@@ -156,9 +164,7 @@ static int run_chore(struct chore *chore, bool resume, struct error *err)
 	if (options->dry_run) {
 		upkeep_tell(chore->upkeep, chore->place, chore->task, chore->row,
 			    chore->facts.due, "would run", "");
-		if (!options->json)
-			printf("%s: would %s\n", chore->task->name,
-			       resume ? "go on with its run" : "run");
+		say(chore, "would ", resume ? "go on with its run" : "run");
 		return 0;
 	}
 	result = upkeep_run(chore->upkeep, chore->place, chore->task, run, chore->inputs,
@@ -174,9 +180,8 @@ static int run_chore(struct chore *chore, bool resume, struct error *err)
 		chore->upkeep->ran++;
 		upkeep_tell(chore->upkeep, chore->place, chore->task, chore->row,
 			    chore->facts.due, "ran", words);
-		if (!options->json && words[0])
-			printf("%s: %s\n", chore->task->name, words);
-		fflush(stdout);
+		if (words[0])
+			say(chore, "", words);
 	}
 	return result;
 }
