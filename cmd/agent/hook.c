@@ -274,12 +274,15 @@ static struct json *facts_job(const struct push *push, const struct options *opt
 {
 	struct json *job = js_object_new(), *updates = js_array_new();
 	struct json *paths = repository_paths(&push->repo);
+	size_t tasks = 0;
 
 	js_unset(paths, "workdir");
 	js_set(job, "paths", paths);
 	js_set_str(job, "rev", push->rules.config_ref);
 	js_set_str(job, "option", push->option);
 	js_set(job, "policy", edit_policy(options->config));
+	for (size_t i = 0; i < push->count; i++)
+		tasks += push->updates[i].task;
 	for (size_t i = 0; i < push->count; i++) {
 		const struct update *update = &push->updates[i];
 		struct json *one;
@@ -291,6 +294,7 @@ static struct json *facts_job(const struct push *push, const struct options *opt
 		js_set_str(one, "new", update->new);
 		js_set_str(one, "old", update->old);
 		js_set_bool(one, "issue", update->task);
+		js_set_bool(one, "text", update->task && tasks <= TASK_KEEP_MAX);
 		js_set_bool(one, "policy", update->judged);
 		js_push(updates, one);
 	}
@@ -467,15 +471,24 @@ static int judge(struct push *push, struct options *options, struct error *err)
 	return result;
 }
 
-/* What a push option asks is in nothing that the push leaves: kept until post-receive has made a job of it. */
-static int keep_options(const struct push *push, struct error *err)
+/* What was read is not read again by post-receive; and what a push option asks is in nothing that the push leaves. */
+static void keep_tasks(const struct push *push)
 {
-	for (size_t i = 0; push->option && i < push->count; i++)
-		if (push->updates[i].task &&
-		    task_keep_option(&push->repo, push->updates[i].ref, push->updates[i].new,
-				     push->option, err))
-			return err->kind;
-	return 0;
+	struct error err = {0};
+
+	for (size_t i = 0; i < push->count; i++) {
+		const struct update *update = &push->updates[i];
+
+		if (update->task && js_str(update->facts, "text", NULL) &&
+		    task_keep(&push->repo, update->ref, update->new, update->facts, &err)) {
+			if (push->option)
+				hook_say(
+				    "note: what -o issue= says is not kept should the next "
+				    "hook be lost: %s",
+				    err.message);
+			return;
+		}
+	}
 }
 
 static int pre_receive(struct options *options, struct error *err)
@@ -489,7 +502,7 @@ static int pre_receive(struct options *options, struct error *err)
 		result = judge(&push, options, err);
 	}
 	if (result == 0)
-		result = keep_options(&push, err);
+		keep_tasks(&push);
 	push_release(&push);
 	return result;
 }
@@ -504,7 +517,7 @@ int cmd_hook(struct options *options, struct error *err)
 	if (options->word_count <= 2 && strcmp(verb, "uninstall") == 0)
 		return hook_uninstall(path, err);
 	if (options->word_count <= 2 && strcmp(verb, "check") == 0)
-		return hook_check(path, err);
+		return hook_check(path, options->config, err);
 	if (options->word_count == 1 && strcmp(verb, "pre-receive") == 0)
 		return pre_receive(options, err);
 	if (options->word_count == 1 && strcmp(verb, "post-receive") == 0)

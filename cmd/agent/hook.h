@@ -12,6 +12,7 @@
 #include "pipeline/discover.h"
 #include "pipeline/hookrules.h"
 
+struct config;
 struct error;
 struct json;
 struct options;
@@ -82,6 +83,6 @@ int hook_gate(struct options *options, const struct hook_rule *rule,
 /* agent hook install, uninstall, check. 0 or an error kind. */
 int hook_install(const char *path, struct error *err);
 int hook_uninstall(const char *path, struct error *err);
-int hook_check(const char *path, struct error *err);
+int hook_check(const char *path, const struct config *config, struct error *err);
 
 #endif

@@ -280,7 +280,24 @@ static void check_one(const struct place *place, const char *hook, uid_t owner, 
 		wrong(count, "%s: not executable, so it is left out, as git did", chained);
 }
 
-static void check_rules(const struct place *place, uid_t owner, size_t *count)
+/* Where jobs of pushes go, for whoever started this. */
+static void tell_queue(const struct hook_rules *rules, const struct config *config)
+{
+	struct hook_rule rule = hook_rules_for(rules, "");
+	const char *path = config_get(config, "queue.socket");
+	struct error ignored = {0};
+	char *state AUTO_FREE = path ? NULL : hook_state_dir(&rule, &ignored);
+
+	if (path)
+		printf("note   jobs of task branches go to the worker at %s (queue.socket)\n",
+		       path);
+	else
+		printf("note   jobs of task branches go to the queue in %s (agent.state)\n",
+		       state ? state : ignored.message);
+}
+
+static void check_rules(const struct place *place, const struct config *config, uid_t owner,
+			size_t *count)
 {
 	const struct hook_rules *rules = &place->rules;
 	bool closed, gates = hook_rules_gates(rules, &closed);
@@ -306,12 +323,13 @@ static void check_rules(const struct place *place, uid_t owner, size_t *count)
 		printf("note   the repository belongs to uid %u: git as uid %u wants "
 		       "safe.directory\n",
 		       (unsigned)owner, (unsigned)geteuid());
+	tell_queue(rules, config);
 	if (!rules->push_options)
 		printf("note   no issue can come as a push option: git config "
 		       "receive.advertisePushOptions true\n");
 }
 
-int hook_check(const char *path, struct error *err)
+int hook_check(const char *path, const struct config *config, struct error *err)
 {
 	struct place place;
 	struct stat st;
@@ -323,7 +341,7 @@ int hook_check(const char *path, struct error *err)
 	for (size_t i = 0; i < ARRAY_LEN(hooks) && result == 0; i++)
 		check_one(&place, hooks[i].name, st.st_uid, &count);
 	if (result == 0)
-		check_rules(&place, st.st_uid, &count);
+		check_rules(&place, config, st.st_uid, &count);
 	if (result == 0 && count)
 		result = error_set(err, ERROR_NO, "%s: %zu thing%s wrong", place.dir_path,
 				   count, count == 1 ? " is" : "s are");

@@ -64,6 +64,8 @@ static void show_request(struct strbuf *out, const struct rundir *dir)
 	line(out, "from", js_str(issue, "source", "?"));
 	line(out, "in", js_str(request, "repository", "?"));
 	line(out, "base", js_str(base, "commit", "not known yet"));
+	if (js_str(request, "config_rev", NULL))
+		line(out, "rules of", js_str(base, "config_commit", "not known yet"));
 	line(out, "files", dir->path);
 	strbuf_addc(out, '\n');
 	file(out, dir, "issue.md", 16384);

@@ -264,7 +264,7 @@ static struct json *edit_job(struct run *run, int round, const char *objects,
 	char *digest AUTO_FREE = issue_digest(run);
 	char *marker AUTO_FREE = mem_printf(OURS_TRAILER "%s", digest);
 	const char *source = js_str(issue, "source", ""), *slash = strrchr(source, '/');
-	bool is_ref = js_get(run->request, "maintenance") != NULL;
+	bool is_ref = js_get(run->request, "task") || js_get(run->request, "maintenance");
 	bool is_text = strcmp(source, "-m") == 0 || strcmp(source, "standard input") == 0;
 	/* Of a path only its last part: what this machine's directories are called is nobody's business. */
 	char *about AUTO_FREE =

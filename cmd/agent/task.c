@@ -30,10 +30,10 @@
 #define FACTS_MAX (64 << 20)
 #define BATCH 32 /* issues that are read at once: each may have a MiB */
 #define TRIES 20 /* comparisons of a branch that others move meanwhile */
-#define OPTIONS_DIR "agent-options"
-#define OPTION_MAX 65536
-#define OPTION_KEPT_S                                                                          \
-	86400 /* of a push that was refused in the end, or whose branch has moved on */
+#define KEPT_DIR "agent-tasks"
+#define KEPT_MAX (8 << 20) /* a MiB of text as JSON */
+#define KEPT_S 86400 /* of a push that was refused in the end, or whose branch has moved on */
+#define TITLE_MAX 1024
 
 /* ---- the repository ---- */
 
@@ -50,6 +50,9 @@ int task_site_open(const char *path, struct task_site *site, struct error *err)
 	if (strcmp(real, site->repo.git_dir) != 0 &&
 	    (!site->repo.work_dir || strcmp(real, site->repo.work_dir) != 0))
 		return error_set(err, ERROR_USAGE, "%s is not a git repository", real);
+	/* Its configuration is the operator's word, and files of ours are beside it. */
+	if (strcmp(site->repo.common_dir, site->repo.git_dir) != 0)
+		return error_set(err, ERROR_USAGE, "%s is a linked work tree", real);
 	config = mem_printf("%s/config", site->repo.common_dir);
 	return hook_rules_read(config, &site->rules, err);
 }
@@ -78,9 +81,9 @@ char *task_name(const struct hook_rules *rules, const char *ref)
 	return mem_strdup(ref + skip);
 }
 
-/* ---- push options, kept ---- */
+/* ---- what pre-receive has read, kept ---- */
 
-static char *option_name(const char *ref, const char *tip)
+static char *kept_name(const char *ref, const char *tip)
 {
 	char *key AUTO_FREE = mem_printf("%s\n%s", ref, tip), digest[65];
 
@@ -88,62 +91,95 @@ static char *option_name(const char *ref, const char *tip)
 	return mem_printf("%.40s", digest);
 }
 
-static int options_dir(const struct repository *repo)
+static int kept_dir(const struct repository *repo)
 {
-	char *path AUTO_FREE = mem_printf("%s/" OPTIONS_DIR, repo->common_dir);
+	char *path AUTO_FREE = mem_printf("%s/" KEPT_DIR, repo->common_dir);
 
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-int task_keep_option(const struct repository *repo, const char *ref, const char *tip,
-		     const char *option, struct error *err)
+int task_keep(const struct repository *repo, const char *ref, const char *tip,
+	      const struct json *facts, struct error *err)
 {
-	char *path AUTO_FREE = mem_printf("%s/" OPTIONS_DIR, repo->common_dir);
-	char *name AUTO_FREE = option_name(ref, tip);
-	int dir AUTO_FD = -1;
+	char *path AUTO_FREE = mem_printf("%s/" KEPT_DIR, repo->common_dir);
+	char *name AUTO_FREE = kept_name(ref, tip);
+	char *part AUTO_FREE = mem_printf(".%s.%d", name, (int)getpid());
+	struct json *kept AUTO_JSON = js_artefact_new("task", 1);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int dir AUTO_FD = -1, fd AUTO_FD = -1;
 
+	js_set_str(kept, "commit", js_str(facts, "commit", ""));
+	js_set_str(kept, "source", js_str(facts, "source", ""));
+	js_set_str(kept, "title", js_str(facts, "title", ""));
+	js_set_str(kept, "text", js_str(facts, "text", ""));
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(kept, &text);
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
-	dir = options_dir(repo);
-	if (dir < 0)
+	dir = kept_dir(repo);
+	if (dir >= 0)
+		fd = fd_open_beneath(dir, part, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	/* Without waiting for the disk: what a power cut takes is read again from the branch. */
+	if (fd < 0 || fd_write_all(fd, text.data, text.len) < 0 ||
+	    renameat(dir, part, dir, name) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
-	return fd_replace_file(dir, name, option, strlen(option), 0600, err);
+	return 0;
 }
 
-/* Owned by the caller; NULL when there is none. */
-static char *kept_option(const struct repository *repo, const char *ref, const char *tip)
+/* As agent-apply pushed tells it, new; NULL when there is none that is good. */
+static struct json *kept_facts(const struct repository *repo, const char *ref, const char *tip)
 {
-	char *name AUTO_FREE = option_name(ref, tip);
+	char *name AUTO_FREE = kept_name(ref, tip);
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct json *facts AUTO_JSON = NULL;
 	struct error ignored = {0};
-	int dir AUTO_FD = options_dir(repo);
+	int dir AUTO_FD = kept_dir(repo);
 
-	strbuf_init(&text, OPTION_MAX);
+	strbuf_init(&text, KEPT_MAX);
 	if (dir < 0 || fd_read_file(dir, name, &text, &ignored))
 		return NULL;
-	return mem_strdup(text.data);
+	facts = js_parse(text.data, text.len, KEPT_MAX, name, &ignored);
+	if (!facts || js_check_kind(facts, "task", 1, &ignored) ||
+	    !text_is_hex(js_str(facts, "commit", ""), 40) ||
+	    strlen(js_str(facts, "title", "")) > TITLE_MAX)
+		return NULL;
+	js_set_str(facts, "tip", tip);
+	return MEM_STEAL(facts);
 }
 
-static void drop_option(const struct repository *repo, const char *ref, const char *tip)
+/* Whether the ref is at tip, as its own file says; one that is packed, linked or gone is for agent-apply to read. */
+static bool is_at(const struct repository *repo, const char *ref, const char *tip)
 {
-	char *name AUTO_FREE = option_name(ref, tip);
-	int dir AUTO_FD = options_dir(repo);
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	struct error ignored = {0};
+	int dir AUTO_FD = open(repo->common_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	strbuf_init(&text, 4096);
+	return dir >= 0 && fd_read_file(dir, ref, &text, &ignored) == 0 &&
+	       text.len == strlen(tip) + 1 && text.data[text.len - 1] == '\n' &&
+	       strncmp(text.data, tip, strlen(tip)) == 0;
+}
+
+static void drop_kept(const struct repository *repo, const char *ref, const char *tip)
+{
+	char *name AUTO_FREE = kept_name(ref, tip);
+	int dir AUTO_FD = kept_dir(repo);
 
 	if (dir >= 0)
 		unlinkat(dir, name, 0);
 }
 
-static void sweep_options(const struct repository *repo)
+static void sweep_kept(const struct repository *repo)
 {
-	int fd = options_dir(repo);
+	int fd = kept_dir(repo);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	struct stat st;
 
 	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' &&
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
 		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    st.st_mtime + OPTION_KEPT_S < time(NULL))
+		    st.st_mtime + KEPT_S < time(NULL))
 			unlinkat(fd, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
@@ -384,33 +420,92 @@ static int take_one(const struct take *take, const struct task_ask *ask,
 	return result;
 }
 
-static struct json *facts_of(const struct take *take, const struct task_ask *const *asks,
-			     size_t count, struct error *err)
+/* What agent-apply reads of those whose facts are NULL; the others are known. */
+static int read_rest(const struct take *take, const struct task_ask *const *asks,
+		     struct json **facts, size_t count, struct error *err)
 {
-	struct json *job AUTO_JSON = js_object_new(), *updates = js_array_new(),
-			 *facts AUTO_JSON = NULL;
+	struct json *job AUTO_JSON = js_object_new(), *updates = js_array_new();
+	struct json *told AUTO_JSON = NULL;
+	size_t next = 0;
 
 	js_set(job, "updates", updates);
 	for (size_t i = 0; i < count; i++) {
-		struct json *one = js_object_new();
-		char *kept AUTO_FREE =
-		    asks[i]->option || !asks[i]->tip[0]
-			? NULL
-			: kept_option(&take->site->repo, asks[i]->ref, asks[i]->tip);
+		struct json *one;
 
+		if (facts[i])
+			continue;
+		one = js_object_new();
 		js_set_str(one, "ref", asks[i]->ref);
 		js_set_bool(one, "issue", true);
 		js_set_bool(one, "text", true);
-		if (asks[i]->option || kept)
-			js_set_str(one, "option", kept ? kept : asks[i]->option);
+		js_set_str(one, "option", asks[i]->option);
 		js_push(updates, one);
 	}
-	facts = ask_repository(take->site, take->sup, job, take->options, err);
-	if (facts && js_len(js_get(facts, "updates")) != count) {
-		error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
-		return NULL;
+	if (!js_len(updates))
+		return 0;
+	told = ask_repository(take->site, take->sup, job, take->options, err);
+	if (!told)
+		return err->kind;
+	if (js_len(js_get(told, "updates")) != js_len(updates))
+		return error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
+	for (size_t i = 0; i < count; i++)
+		if (!facts[i])
+			facts[i] = js_copy(js_at(js_get(told, "updates"), next++));
+	return 0;
+}
+
+/* facts: what each branch is now, and asks; new ones. 0 or an error kind. */
+static int read_facts(const struct take *take, const struct task_ask *const *asks,
+		      struct json **facts, size_t count, struct error *err)
+{
+	const struct repository *repo = &take->site->repo;
+	struct json *kept[BATCH] = {NULL};
+	int result;
+
+	for (size_t i = 0; i < count; i++)
+		if (asks[i]->tip[0])
+			kept[i] = kept_facts(repo, asks[i]->ref, asks[i]->tip);
+	for (size_t i = 0; i < count; i++)
+		if (kept[i] && is_at(repo, asks[i]->ref, asks[i]->tip))
+			facts[i] = MEM_STEAL(kept[i]);
+	result = read_rest(take, asks, facts, count, err);
+	/* Of a packed branch the words are as good, where it is still what they were kept for. */
+	for (size_t i = 0; i < count; i++) {
+		if (result == 0 && kept[i] &&
+		    strcmp(js_str(facts[i], "tip", ""), asks[i]->tip) == 0) {
+			js_free(facts[i]);
+			facts[i] = MEM_STEAL(kept[i]);
+		}
+		js_free(kept[i]);
 	}
-	return MEM_STEAL(facts);
+	return result;
+}
+
+/* Compares each of left once; those for whom somebody else was faster stay, *many of them. */
+static int compare(const struct take *take, const struct task_ask **left, size_t *many,
+		   struct error *err)
+{
+	char *only AUTO_FREE = *many == 1 ? mem_printf(TASK_IDENTITY "%s", left[0]->ref) : NULL;
+	struct json *tips AUTO_JSON =
+	    queue_tips(take->queue, take->site->repo.git_dir, only, err);
+	struct json *facts[BATCH] = {NULL};
+	int result = tips ? read_facts(take, left, facts, *many, err) : err->kind;
+	size_t rest = 0;
+
+	for (size_t i = 0; i < *many; i++) {
+		const struct task_ask *ask = left[i];
+		bool again = false;
+
+		if (result == 0)
+			result = take_one(take, ask, facts[i], tips, &again, err);
+		js_free(facts[i]);
+		if (again)
+			left[rest++] = ask;
+		else if (result == 0)
+			drop_kept(&take->site->repo, ask->ref, ask->tip);
+	}
+	*many = rest;
+	return result;
 }
 
 static int take_batch(const struct take *take, const struct task_ask *asks, size_t count,
@@ -421,30 +516,9 @@ static int take_batch(const struct take *take, const struct task_ask *asks, size
 
 	for (size_t i = 0; i < count; i++)
 		left[i] = &asks[i];
-	for (int tries = 0; many && tries < TRIES; tries++) {
-		char *only AUTO_FREE =
-		    many == 1 ? mem_printf(TASK_IDENTITY "%s", left[0]->ref) : NULL;
-		struct json *tips AUTO_JSON =
-		    queue_tips(take->queue, take->site->repo.git_dir, only, err);
-		struct json *facts AUTO_JSON = tips ? facts_of(take, left, many, err) : NULL;
-		size_t rest = 0;
-
-		if (!facts)
+	for (int tries = 0; many && tries < TRIES; tries++)
+		if (compare(take, left, &many, err))
 			return err->kind;
-		for (size_t i = 0; i < many; i++) {
-			const struct task_ask *ask = left[i];
-			bool again;
-
-			if (take_one(take, ask, js_at(js_get(facts, "updates"), i), tips,
-				     &again, err))
-				return err->kind;
-			if (again)
-				left[rest++] = ask;
-			else
-				drop_option(&take->site->repo, ask->ref, ask->tip);
-		}
-		many = rest;
-	}
 	return many ? error_set(err, ERROR_LATER, "%s is moved faster than it can be read",
 				left[0]->ref)
 		    : 0;
@@ -499,7 +573,7 @@ int task_news(struct task_site *site, struct queue *queue, struct supervisor *su
 	if (!*facts)
 		return err->kind;
 	refs = js_get(*facts, "refs");
-	sweep_options(&site->repo);
+	sweep_kept(&site->repo);
 	while ((name = js_next(refs, &iter, &value))) {
 		char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", name);
 

@@ -32,8 +32,9 @@ void task_site_release(struct task_site *site);
 /* A branch that was seen. Strings are borrowed. */
 struct task_ask {
 	const char *ref;
-	const char *tip;    /* what it was seen to be; "": it was seen to be gone */
-	const char *option; /* what a push option says the issue is, or NULL */
+	const char *tip; /* what it was seen to be; "": it was seen to be gone */
+	const char *
+	    option; /* what a push option says the issue is, or NULL; what is kept counts more */
 	const char *skip;   /* why this push asks for nothing, or NULL */
 	const char *pusher; /* their name, or NULL */
 };
@@ -56,10 +57,12 @@ int task_news(struct task_site *site, struct queue *queue, struct supervisor *su
 	      const struct options *options, struct task_ask **asks, size_t *count,
 	      struct json **facts, struct error *err);
 
-/* Keeps what a push option says in the repository, so that it is not lost with a post-receive that never runs.
- * pre-receive calls it once the push is let in; task_take uses it and takes it away. 0 or an error kind. */
-int task_keep_option(const struct repository *repo, const char *ref, const char *tip,
-		     const char *option, struct error *err);
+/* Keeps in the repository what agent-apply pushed has read of a task (with its text), so that it is not read twice, and
+ * that a push option is not lost with a post-receive that never runs. pre-receive calls it once the push is let in;
+ * task_take uses it and takes it away. 0 or an error kind. */
+int task_keep(const struct repository *repo, const char *ref, const char *tip,
+	      const struct json *facts, struct error *err);
+#define TASK_KEEP_MAX 32 /* tasks of one push that are kept: each may have a MiB */
 
 /* The name of a task: of refs/heads/task/x by the pattern refs/heads/task/STAR it is x. Owned by the caller. */
 char *task_name(const struct hook_rules *rules, const char *ref);

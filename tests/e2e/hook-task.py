@@ -71,7 +71,7 @@ def sources(t, place):
     site.commit("Not this", {".agent/task.md": "# Translate two by file\n\nAnd no other.\n"})
     site.push("HEAD:task/file")
     t.equal([job["title"] for job in site.jobs()], ["Translate two by option", "Translate two by file"], "an option, a file")
-    t.equal(os.listdir(os.path.join(site.bare, "agent-options")), [], "the option is not kept behind its job")
+    t.equal(os.listdir(os.path.join(site.bare, "agent-tasks")), [], "nothing is kept behind a job")
     status, text = site.push("HEAD:topic")
     t.ok(status == 0 and "agent:" not in text, "a branch that is no task makes no word", text)
     t.equal(len(site.jobs()), 2, "and no job")
@@ -175,6 +175,23 @@ def lost(t, place):
     t.ok("deleted: its job" in found.out and site.states("task/lost2") == ["cancelled"], "a lost deletion cancels", found.text)
     place.git("pack-refs", "--all", cwd=site.bare)
     t.equal(place.agent("queue", "reconcile").out, "", "packed refs are the same refs")
+    site.push("-oissue=Translate two, and pack it", "base:task/packed")
+    place.git("pack-refs", "--all", cwd=site.bare)
+    place.agent("queue", "reconcile")
+    t.equal([job["title"] for job in site.jobs("task/packed")], ["Translate two, and pack it"], "with what was kept of them")
+    for i, spoilt in enumerate(("", "{", "[]", '{"kind":"task","version":1,"commit":"x","title":"a","text":"b"}',
+                                '{"kind":"task","version":1,"commit":"' + "1" * 40 + '","title":"' + "a" * 2000 + '","text":"b"}', None)):
+        site.push("-oissue=An option", f"base:task/spoilt{i}", env={"GIT_TRACE": "0"})
+        kept = [os.path.join(site.bare, "agent-tasks", name) for name in os.listdir(os.path.join(site.bare, "agent-tasks"))]
+        os.unlink(kept[0])
+        if spoilt is None:
+            os.mkfifo(kept[0])
+        else:
+            place.write(kept[0], spoilt)
+        found = place.agent("queue", "reconcile")
+        job = site.jobs(f"task/spoilt{i}")[0]
+        t.ok(job["state"] == "skipped" and "no issue" in job["reason"] and len(kept) == 1,
+             f"what is kept and spoilt counts as not kept: {str(spoilt)[:50]}", found.text)
     site.push("HEAD:task/lost2")
     t.equal(place.agent("queue", "reconcile").out.count("queued"), 1, "the same commit once more is news where the branch was gone")
     site.commit("Translate two at the start of a worker")
