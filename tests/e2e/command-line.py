@@ -74,6 +74,9 @@ with Tap() as t, Place() as place:
     listed = place.agent("show", limits=False).out.split()
     t.ok(result.status == 0 and len(place.runs()) == 1 and listed[0] == place.runs()[0], "what was done is", result.text)
 
+    result = place.agent("verify", cwd=repo, limits=False)
+    t.ok(result.status == 1 and "of 2 checks 0 hold, 2 do not, 0 cannot be known" in result.err, "agent verify counts in plain order", result.text)
+
     # ---- completion ----
     t.equal(complete(place, "re"), ["resume", "replay"], "commands are completed")
     t.equal(sorted(complete(place, "")), sorted([*commands, "--help", "--version"]), "all of them")

@@ -109,9 +109,24 @@ static void error_status_is_one_to_one(void **state)
 	assert_int_equal(error_kind_of_status(77), ERROR_FAILED);
 }
 
+static void errno_of_a_full_disk_says_to_make_room(void **state)
+{
+	struct error err = {0};
+
+	(void)state;
+	error_errno(&err, ERROR_FAILED, ENOSPC, "file");
+	assert_string_equal(err.message, "file: No space left on device");
+	assert_non_null(strstr(err.next, "make room"));
+	error_errno(&err, ERROR_FAILED, EDQUOT, "file");
+	assert_non_null(strstr(err.next, "make room"));
+	error_errno(&err, ERROR_FAILED, EIO, "file");
+	assert_string_equal(err.next, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(errno_of_a_full_disk_says_to_make_room),
 	    cmocka_unit_test(error_set_foreign_text_is_escaped),
 	    cmocka_unit_test(error_set_long_text_is_cut_whole),
 	    cmocka_unit_test(error_set_no_place_gives_kind),
