@@ -15,7 +15,7 @@
  *		"files":N,"bytes":N}
  *	FD_LOG	what both jails printed, capped
  *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
- *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…"}
+ *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…","next":"…"}
  *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
  * SECURITY
@@ -179,8 +179,11 @@ static int ask_outcome(const char *event, const char *what, struct error *err)
 		return err->kind;
 	if (js_bool(answer, "ok", false))
 		return 0;
-	return error_set(err, ERROR_FAILED, "%s failed: %s", what,
-			 js_str(answer, "why", "the jail did not exit with 0"));
+	error_set(err, ERROR_FAILED, "%s failed: %s", what,
+		  js_str(answer, "why", "the jail did not exit with 0"));
+	if (js_str(answer, "next", "")[0])
+		error_next(err, "%s", js_str(answer, "next", ""));
+	return err->kind;
 }
 
 static int run_jail(const struct warm *warm, struct jail_handle *jail, const struct jail_go *go,

@@ -76,7 +76,7 @@ static struct json *on_fetch_event(void *arg, const char *event, struct json *fi
 	answer = js_object_new();
 	js_set_bool(answer, "ok", !text[0]);
 	js_set_str(answer, "why", text);
-	js_set_str(answer, "next", facts.next);
+	js_set_str(answer, "next", err.next[0] ? err.next : facts.next);
 	js_set_bool(answer, "setup", facts.outcome == JAIL_SETUP);
 	return answer;
 }

@@ -102,6 +102,19 @@ def remote(t, place, repo, model):
     subprocess.run(["umount", "-l", repo + ".git"], check=True)
 
 
+def warm(t, place, model):
+    """Dependencies that do not fit."""
+    repo = place.repository({"a.txt": "one\ntwo\n", "warm.sh": "mkdir -p out; head -c 3000000 /dev/urandom > out/x\n"}, name="warmed",
+                            test="grep zwei a.txt", config="[fetch]\n\twarm = sh warm.sh\n\tinputs = warm.sh\n\toutput = out\n")
+    mount(place.state, 2000)
+    result = place.agent("run", "-m", "Translate two", "--model", model, cwd=repo)
+    t.ok(is_clear(result, True), "dependencies do not fit: said", result.text)
+    give_room(place.state)
+    result = place.agent("resume", cwd=repo)
+    t.equal((result.status, len(place.branches(repo))), (0, 1), "with room they are warmed, and it goes on", result.text)
+    subprocess.run(["umount", "-l", place.state], check=True)
+
+
 def main():
     with Tap() as t, Place() as place:
         place.limits()
@@ -110,6 +123,7 @@ def main():
         every_size(t, place, repo, model)
         others(t, place, repo, model)
         remote(t, place, repo, model)
+        warm(t, place, model)
         t.equal(place.leftovers(), [], "nothing is left behind")
 
 
