@@ -37,6 +37,7 @@ ROWS = {
     "agent-apply words": "quiet",
     "agent-forge pull": "quiet",
     "agent-apply pushed": "quiet",
+    "agent-apply tasks": "quiet",
     "agent-change": "quiet",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
@@ -404,7 +405,7 @@ def read_row_numbers():
              "LAYER": "agent-layer", "FETCH": "agent-fetch warm", "EGRESS": "agent-egress", "MODEL": "agent-model",
              "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
              "VERIFY": "agent-verify", "FORGE_ISSUE": "agent-forge issue", "WORDS": "agent-apply words",
-             "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed",
+             "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed", "TASKS": "agent-apply tasks",
              "CHANGE": "agent-change"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
