@@ -162,7 +162,7 @@ static const struct config_key keys[] = {
      "queue.socket"},
     {"queue.reconcile", CONFIG_SECONDS, false, "5m", NULL,
      "how often a worker compares task branches with its queue, beside at its start"},
-    {"maintain.repository", CONFIG_CHOICE, false, "no", "no yes",
+    {"maintain.fromRepository", CONFIG_CHOICE, false, "no", "no yes",
      "whether tasks that a repository has in .agent/maintain/ are run"},
     {"maintain.repo", CONFIG_LIST, false, NULL, NULL,
      "directory of a repository that agent maintain looks after; default: the one it stands "

@@ -203,7 +203,7 @@ static int add_own(struct upkeep *upkeep, struct upkeep_place *place, struct err
 int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
 {
 	add_configured(upkeep, place);
-	if (strcmp(config_get(upkeep->options->config, "maintain.repository"), "yes") != 0)
+	if (strcmp(config_get(upkeep->options->config, "maintain.fromRepository"), "yes") != 0)
 		return 0;
 	return add_own(upkeep, place, err);
 }

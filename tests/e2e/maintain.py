@@ -39,7 +39,7 @@ with Tap() as t, Place() as place:
                                 name=f"repo{count}", test=test)
 
     def maintain(repo, *words, allow=True, **kw):
-        allowed = ["-c", "maintain.repository=yes"] if allow else []
+        allowed = ["-c", "maintain.fromRepository=yes"] if allow else []
         return place.agent("maintain", *limits, *allowed, *model, *words, cwd=repo, **kw)
 
     def listed(repo, *words):
@@ -208,13 +208,13 @@ with Tap() as t, Place() as place:
 
     # ---- two at once, killed ----
     repo = fresh(test="sleep 2")
-    children = [place.start("maintain", *limits, "-c", "maintain.repository=yes", *model, "translate", cwd=repo, limits=False) for _ in range(2)]
+    children = [place.start("maintain", *limits, "-c", "maintain.fromRepository=yes", *model, "translate", cwd=repo, limits=False) for _ in range(2)]
     statuses = sorted(child.wait(60) for child in children)
     runs = [r for r in place.runs() if place.artefact("request.json", r)["repository"] == repo]
     t.equal((statuses, len(runs), list(place.branches(repo))), ([0, 3], 1, [branch]), "of two at once one works, the other says so",
             place.background_text())
     repo = fresh(test="sleep 2")
-    child = place.start("maintain", *limits, "-c", "maintain.repository=yes", *model, "translate", cwd=repo, limits=False)
+    child = place.start("maintain", *limits, "-c", "maintain.fromRepository=yes", *model, "translate", cwd=repo, limits=False)
     place.wait_stage(child, "test")
     child.send_signal(signal.SIGKILL)
     child.wait()
