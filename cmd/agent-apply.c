@@ -401,6 +401,7 @@ static int run(struct stage *stage, struct error *err)
 	case STAGE_FORGE_ISSUE:
 	case STAGE_FORGE_PULL:
 	case STAGE_CHANGE:
+	case STAGE_MIRROR:
 	case STAGE_COUNT:
 		break;
 	}

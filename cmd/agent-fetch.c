@@ -1,9 +1,9 @@
 /*
  * NAME
- *	agent-fetch - makes a layer of a base commit's dependencies
+ *	agent-fetch - makes a layer of a base commit's dependencies; keeps a mirror of a remote repository
  *
  * SYNOPSIS
- *	agent-fetch warm	(started by agent only)
+ *	agent-fetch warm | mirror	(started by agent only)
  *
  * READS
  *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","plan","run","verify",
@@ -18,8 +18,14 @@
  *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…","next":"…"}
  *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
+ *	mirror: FD_JOB as pipeline/publish/mirror.h has it, FD_NET to agent-dial, FD_SECRET the read credential (or none)
+ *	-> the mirror's git directory; {"event":"result","changed","head"}
+ *
  * SECURITY
- *	Hostile inputs: the repository's objects and lock files; the files that the package manager and what it
+ *	mirror: hostile is what the server sends, which git checks as it comes (fsckObjects); runs git, ssh, ssh-agent
+ *	and ssh-add, with a configuration that we write. A compromise yields the read credential, and a mirror of the
+ *	attacker's choice; it can reach the one host, and write that mirror alone.
+ *	warm: Hostile inputs: the repository's objects and lock files; the files that the package manager and what it
  *	downloaded left in the output directories. Reach: reads the repository, writes the store; no
  *	network, no sockets, runs nothing after its start (both jails are started before it gives up power and wait
  *	for a go). A compromise can poison layers of this user's store, and so what later tests of the same
@@ -45,6 +51,7 @@
 #include "pipeline/fds.h"
 #include "pipeline/fetch/skeleton.h"
 #include "pipeline/fetch/store.h"
+#include "pipeline/publish/mirror.h"
 #include "pipeline/stage.h"
 #include "sandbox/jail_spec.h"
 #include "sandbox/jail_start.h"
@@ -60,7 +67,8 @@ static bool has_warm, has_verify;
 
 static int prestart(struct stage *stage, struct error *err)
 {
-	(void)stage;
+	if (stage_id_of(stage->row) == STAGE_MIRROR)
+		return 0;
 	if (jail_start(&warm_jail, FD_FACTS, FD_SPEC, FD_EGRESS, -1, -1, -1, err))
 		return err->kind;
 	has_warm = true;
@@ -400,7 +408,7 @@ static int fetch(const struct stage *stage, struct warm *warm, struct error *err
 	return report(warm, won, err);
 }
 
-static int run(struct stage *stage, struct error *err)
+static int run_warm_row(struct stage *stage, struct error *err)
 {
 	struct warm warm = {.deps = -1, .tmp = -1, .work = -1, .home = -1};
 	int kind = fetch(stage, &warm, err);
@@ -408,6 +416,12 @@ static int run(struct stage *stage, struct error *err)
 	close_jails();
 	release(&warm);
 	return kind;
+}
+
+static int run(struct stage *stage, struct error *err)
+{
+	return stage_id_of(stage->row) == STAGE_MIRROR ? mirror_fetch(stage->job, err)
+						       : run_warm_row(stage, err);
 }
 
 int main(int argc, char **argv)

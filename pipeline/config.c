@@ -197,16 +197,32 @@ struct entry {
 	char *origin; /* owned: file:line */
 };
 
+/* Sections with a name of the operator's. */
+struct config_list {
+	struct config_task *items; /* owned, and what is in them */
+	size_t count;
+};
+
 struct config {
 	struct entry *entries;
 	size_t count;
-	struct config_task *tasks; /* owned, and what is in them */
-	size_t task_count;
+	struct config_list tasks, mirrors;
 };
 
 struct config *config_new(void)
 {
 	return mem_calloc(1, sizeof(struct config));
+}
+
+static void list_release(struct config_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		free(list->items[i].name);
+		free(list->items[i].key);
+		free(list->items[i].value);
+		free(list->items[i].origin);
+	}
+	free(list->items);
 }
 
 void config_free(struct config *config)
@@ -218,13 +234,8 @@ void config_free(struct config *config)
 		free(config->entries[i].origin);
 	}
 	free(config->entries);
-	for (size_t i = 0; i < config->task_count; i++) {
-		free(config->tasks[i].name);
-		free(config->tasks[i].key);
-		free(config->tasks[i].value);
-		free(config->tasks[i].origin);
-	}
-	free(config->tasks);
+	list_release(&config->tasks);
+	list_release(&config->mirrors);
 	free(config);
 }
 
@@ -252,25 +263,31 @@ static void append(struct config *config, const struct config_key *key, enum con
 							  .origin = mem_strdup(origin)};
 }
 
-/* maintain.NAME.KEY: what a task is, is for pipeline/maintain/task.h to judge. 1, 0 when it is another key, or an error kind. */
-static int add_task(struct config *config, enum config_scope scope, const char *origin,
-		    const char *name, const char *value, struct error *err)
+/* maintain.NAME.KEY and mirror.NAME.KEY: what they mean is for pipeline/maintain/task.h and cmd/agent/mirror.c to
+ * judge. 1, 0 when it is another key, or an error kind. */
+static int add_named(struct config *config, enum config_scope scope, const char *origin,
+		     const char *name, const char *value, struct error *err)
 {
-	const char *task = strncasecmp(name, "maintain.", 9) == 0 ? name + 9 : NULL;
-	const char *key = task ? strrchr(task, '.') : NULL;
+	const bool is_mirror = strncasecmp(name, "mirror.", 7) == 0;
+	const char *rest = is_mirror				    ? name + 7
+			   : strncasecmp(name, "maintain.", 9) == 0 ? name + 9
+								    : NULL;
+	struct config_list *list = is_mirror ? &config->mirrors : &config->tasks;
+	const char *key = rest ? strrchr(rest, '.') : NULL;
 
 	if (!key)
 		return 0;
 	if (scope == CONFIG_REPOSITORY) {
 		error_set(err, ERROR_USAGE, "%s: a repository may not set %s", origin, name);
-		return error_next(err, "its tasks are files: .agent/maintain/NAME.md");
+		return error_next(err, is_mirror ? "the operator may"
+						 : "its tasks are files: "
+						   ".agent/maintain/NAME.md");
 	}
 	if (!value)
 		return error_set(err, ERROR_USAGE, "%s: %s has no value", origin, name);
-	config->tasks =
-	    mem_realloc(config->tasks, config->task_count + 1, sizeof(*config->tasks));
-	config->tasks[config->task_count++] =
-	    (struct config_task){.name = mem_strndup(task, (size_t)(key - task)),
+	list->items = mem_realloc(list->items, list->count + 1, sizeof(*list->items));
+	list->items[list->count++] =
+	    (struct config_task){.name = mem_strndup(rest, (size_t)(key - rest)),
 				 .key = mem_strdup(key + 1),
 				 .value = mem_strdup(value),
 				 .origin = mem_strdup(origin)};
@@ -281,7 +298,7 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 		     const char *name, const char *value, struct error *err)
 {
 	const struct config_key *key = find_key(name);
-	int task = key ? 0 : add_task(config, scope, origin, name, value, err);
+	int task = key ? 0 : add_named(config, scope, origin, name, value, err);
 
 	if (task)
 		return task < 0 ? task : 0;
@@ -318,7 +335,12 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 
 const struct config_task *config_task_at(const struct config *config, size_t index)
 {
-	return index < config->task_count ? &config->tasks[index] : NULL;
+	return index < config->tasks.count ? &config->tasks.items[index] : NULL;
+}
+
+const struct config_task *config_mirror_at(const struct config *config, size_t index)
+{
+	return index < config->mirrors.count ? &config->mirrors.items[index] : NULL;
 }
 
 int config_narrow(struct config *config, const char *name, const char *value,

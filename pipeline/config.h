@@ -105,6 +105,8 @@ struct config_task {
 	char *name, *key, *value, *origin;
 };
 const struct config_task *config_task_at(const struct config *config, size_t index);
+/* mirror.NAME.KEY likewise. */
+const struct config_task *config_mirror_at(const struct config *config, size_t index);
 
 /* A value by its key's type, origin in front of what is wrong (config_check.c). Pure. 0 or ERROR_USAGE. */
 int config_check_value(const struct config_key *key, const char *value, const char *origin,

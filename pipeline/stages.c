@@ -38,6 +38,7 @@ static const int fds_jail[] = {FD_FACTS,  FD_SPEC,   FD_GO,   FD_STDIN, FD_STDOU
 			       FD_STDERR, FD_EGRESS, FD_TAKE, -1};
 static const int fds_change[] = {FD_CONTROL, FD_JOB,  FD_OUT,	 FD_LOG,
 				 FD_FACTS,   FD_SPEC, FD_EGRESS, -1};
+static const int fds_mirror[] = {FD_CONTROL, FD_JOB, FD_SECRET, FD_NET, -1};
 static const int fds_publish[] = {FD_CONTROL, FD_JOB, FD_OUT,	 FD_SECRET, FD_NET, FD_TREE,
 				  FD_VERDICT, FD_LOG, FD_REMOTE, FD_SIGN,   -1};
 
@@ -94,6 +95,24 @@ static const struct stage_path paths_verify[] = {
     {"/lib64", PATH_EXECUTE},	{"/bin", PATH_EXECUTE},	     {"/etc/ld.so.cache", PATH_READ},
     {"/etc/passwd", PATH_READ}, {"/etc/group", PATH_READ},   {"/etc/nsswitch.conf", PATH_READ},
     {"/dev/null", PATH_WRITE},	{"/dev/urandom", PATH_READ}, {NULL, PATH_READ}};
+static const struct stage_path paths_mirror[] = {{"{mirror}", PATH_WRITE},
+						 {"{scratch}", PATH_WRITE},
+						 {"{libexec}", PATH_EXECUTE},
+						 {"/usr", PATH_EXECUTE},
+						 {"/lib", PATH_EXECUTE},
+						 {"/lib64", PATH_EXECUTE},
+						 {"/bin", PATH_EXECUTE},
+						 {"/etc/ld.so.cache", PATH_READ},
+						 {"/etc/passwd", PATH_READ},
+						 {"/etc/group", PATH_READ},
+						 {"/etc/nsswitch.conf", PATH_READ},
+						 {"/etc/ssl", PATH_READ},
+						 {"/usr/share/ca-certificates", PATH_READ},
+						 {"/etc/alternatives", PATH_READ},
+						 {"{ca}", PATH_READ},
+						 {"/dev/null", PATH_WRITE},
+						 {"/dev/urandom", PATH_READ},
+						 {NULL, PATH_READ}};
 static const struct stage_path paths_publish[] = {{"{repo}", PATH_READ},
 						  {"{common}", PATH_READ},
 						  {"{alternates}", PATH_READ},
@@ -123,6 +142,8 @@ static const char *const no_children[] = {NULL};
 static const char *const jail_only[] = {"agent-jail", NULL};
 static const char *const publish_children[] = {
     "git", "ssh", "ssh-agent", "ssh-add", "ssh-keygen", "agent-publish", NULL};
+static const char *const mirror_children[] = {"git",	 "ssh",		  "ssh-agent",
+					      "ssh-add", "agent-publish", NULL};
 static const char *const verify_children[] = {"ssh-keygen", NULL};
 static const char *const untrusted[] = {"the untrusted command", "newuidmap", "newgidmap",
 					NULL};
@@ -412,6 +433,23 @@ static const struct stage_row rows[STAGE_COUNT] = {
 	 .data_bytes_mib = 2048,
 	 .file_bytes_mib = 64,
 	 .nofile = 256},
+    [STAGE_MIRROR] = {.name = "agent-fetch mirror",
+		      .program = "agent-fetch",
+		      .mode = "mirror",
+		      .does = "keeps a mirror of a remote repository",
+		      .net = NET_LOOPBACK,
+		      .net_what = "one git host",
+		      .secret = SECRET_GIT_READ,
+		      .filter = FILTER_LAUNCHER,
+		      .needs_user = true,
+		      .fds = fds_mirror,
+		      .paths = paths_mirror,
+		      .env = env_publish,
+		      .children = mirror_children,
+		      .wall_s = 0,
+		      .data_bytes_mib = 4096,
+		      .file_bytes_mib = 8192,
+		      .nofile = 1024},
     [STAGE_CHANGE] = {.name = "agent-change",
 		      .program = "agent-change",
 		      .mode = NULL,
@@ -482,6 +520,8 @@ const char *stage_secret_text(enum secret_id secret)
 		return "signing key";
 	case SECRET_PROXY:
 		return "proxy credential";
+	case SECRET_GIT_READ:
+		return "read credential";
 	case SECRET_FORGE_READ:
 		return "forge token (read)";
 	case SECRET_FORGE_WRITE:

@@ -30,6 +30,7 @@ enum stage_id {
 	STAGE_PUSHED,
 	STAGE_TASKS,
 	STAGE_CHANGE,
+	STAGE_MIRROR,
 	STAGE_COUNT,
 };
 
@@ -48,6 +49,7 @@ enum secret_id {
 	SECRET_PUSH,	    /* token, user:token, or SSH private key */
 	SECRET_SIGN,	    /* SSH private key: beside the push credential */
 	SECRET_PROXY,	    /* user:password of an HTTP proxy on the way to a server */
+	SECRET_GIT_READ,    /* token, user:token, or SSH private key that may read */
 	SECRET_FORGE_READ,  /* token of a forge's API that reads */
 	SECRET_FORGE_WRITE, /* one that writes issues and pull requests */
 };

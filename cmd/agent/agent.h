@@ -88,6 +88,7 @@ int cmd_hook(struct options *options, struct error *err);
 int cmd_queue(struct options *options, struct error *err);
 int cmd_work(struct options *options, struct error *err);
 int cmd_maintain(struct options *options, struct error *err);
+int cmd_mirror(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_completion(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);

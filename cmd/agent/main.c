@@ -3,7 +3,7 @@
  *	agent - git-integrated agent pipeline: command line and supervisor
  *
  * SYNOPSIS
- *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|maintain|gc|completion|help [options] …
+ *	agent run|resume|publish|show|jail|audit|doctor|verify|replay|edit|hook|queue|work|maintain|mirror|gc|completion|help [options] …
  *
  * READS the operator's configuration, .agent/config of the base commit (as bytes that agent-apply
  * found), the issue, the run directory. WRITES the run directory, the ledger, the terminal.
@@ -191,6 +191,9 @@ static const struct option_spec hook_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec mirror_options[] = {
+    {"-c", "KEY=VALUE", NULL, "operator configuration"}, {NULL}};
+
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},
     {"--verify", NULL, NULL, "read the base layers, remove those that are damaged"},
@@ -228,6 +231,8 @@ static const struct command commands[] = {
     {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},
     {"maintain", "[options] [TASK…]", "run a repository's maintenance tasks", maintain_options,
      cmd_maintain, false, true},
+    {"mirror", "[options] [NAME…]", "fetch the mirrors of remote repositories", mirror_options,
+     cmd_mirror, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
     {"completion", "bash", "print the completion of a shell, to be sourced by it", no_options,
      cmd_completion, false},

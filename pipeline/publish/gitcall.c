@@ -213,6 +213,45 @@ void gitcall_fetch_tip(struct gitcall *call, const struct gitcall_target *target
 	add_arg(call, ref);
 }
 
+void gitcall_ls_head(struct gitcall *call, const struct gitcall_target *target)
+{
+	static const char *const words[] = {"ls-remote", "--symref", "--"};
+
+	begin(call, target);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		add_arg(call, words[i]);
+	add_arg(call, address(call, target));
+	add_arg(call, "HEAD");
+}
+
+void gitcall_fetch_all(struct gitcall *call, const struct gitcall_target *target)
+{
+	static const char *const settings[] = {
+	    "transfer.fsckObjects=true",  "fetch.fsckObjects=true",
+	    "fetch.parallel=1",		  "fetch.writeCommitGraph=false",
+	    "transfer.bundleURI=false",	  "fetch.recurseSubmodules=false",
+	    "core.alternateRefsCommand=", "core.logAllRefUpdates=false"};
+	static const char *const words[] = {"fetch",
+					    "--no-progress",
+					    "--prune",
+					    "--no-tags",
+					    "--force",
+					    "--refmap=",
+					    "--no-write-fetch-head",
+					    "--no-auto-gc",
+					    "--no-recurse-submodules",
+					    "--"};
+
+	begin(call, target);
+	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+		add_config(call, settings[i]);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		add_arg(call, words[i]);
+	add_arg(call, address(call, target));
+	add_arg(call, "+refs/*:refs/*");
+	add_arg(call, "^refs/replace/*"); /* they would say that objects are others */
+}
+
 void gitcall_release(struct gitcall *call)
 {
 	for (size_t i = 0; i < call->owned_count; i++)

@@ -40,6 +40,11 @@ void gitcall_ls_remote(struct gitcall *call, const struct gitcall_target *target
  * files; no ref is written. target.git_dir is one without alternates. */
 void gitcall_fetch_tip(struct gitcall *call, const struct gitcall_target *target,
 		       const char *ref);
+/* `git ls-remote` of HEAD, with the branch that it stands for. */
+void gitcall_ls_head(struct gitcall *call, const struct gitcall_target *target);
+/* `git fetch` of all refs but replacements, into target.git_dir; what the remote has no more goes. Every object is
+ * checked. */
+void gitcall_fetch_all(struct gitcall *call, const struct gitcall_target *target);
 void gitcall_release(struct gitcall *call);
 
 #endif

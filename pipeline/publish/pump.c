@@ -69,6 +69,8 @@ static void read_way(struct pump *pump, struct pump_way *way)
 	ssize_t n = recv(pump->fd[way->from], way->data, PUMP_BYTES, 0);
 
 	way->at = way->len = 0;
+	if (n > 0 && way->from == 1)
+		pump->came += (unsigned long long)n;
 	if (n > 0)
 		way->len = (size_t)n;
 	else if (n == 0 || !would_block())

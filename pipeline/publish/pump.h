@@ -21,8 +21,9 @@ struct pump_way {
 };
 
 struct pump {
-	int fd[2];		/* owned; -1: the pump is free */
-	struct pump_way way[2]; /* way[i] reads from fd[i] and writes to fd[1 - i] */
+	int fd[2];		 /* owned; -1: the pump is free */
+	unsigned long long came; /* bytes that were read from fd[1] */
+	struct pump_way way[2];	 /* way[i] reads from fd[i] and writes to fd[1 - i] */
 };
 
 /* Takes both descriptors (made non-blocking; closed at the end). first (may be empty) goes to b

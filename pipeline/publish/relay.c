@@ -34,6 +34,8 @@ struct relay {
 	int port;
 	struct connection connections[RELAY_CONNECTIONS];
 	struct error dial_error;
+	unsigned long long limit; /* bytes that may come from the server; 0: any number */
+	unsigned long long came;  /* of connections that have ended */
 };
 
 int relay_parse_connect(const char *data, size_t len, const char *authority, size_t *used)
@@ -205,6 +207,27 @@ static void greet(struct relay *relay, struct connection *connection)
 		greeting_release(greeting);
 }
 
+void relay_limit(struct relay *relay, unsigned long long bytes)
+{
+	relay->limit = bytes;
+}
+
+bool relay_is_over(const struct relay *relay)
+{
+	unsigned long long all = relay->came;
+
+	for (size_t i = 0; i < RELAY_CONNECTIONS; i++)
+		if (relay->connections[i].pump.fd[0] >= 0)
+			all += relay->connections[i].pump.came;
+	return relay->limit && all > relay->limit;
+}
+
+static void end_pump(struct relay *relay, struct connection *connection)
+{
+	relay->came += connection->pump.came;
+	pump_release(&connection->pump);
+}
+
 void relay_serve(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS])
 {
 	for (size_t i = 0; i < RELAY_CONNECTIONS; i++) {
@@ -216,8 +239,8 @@ void relay_serve(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS])
 				greet(relay, connection);
 		} else if (connection->pump.fd[0] >= 0 &&
 			   (pair[0].revents || pair[1].revents)) {
-			if (!pump_move(&connection->pump, pair))
-				pump_release(&connection->pump);
+			if (!pump_move(&connection->pump, pair) || relay_is_over(relay))
+				end_pump(relay, connection);
 		}
 	}
 	if (fds[0].revents)

@@ -32,6 +32,10 @@ int relay_open(enum relay_kind kind, const char *authority, int net_fd, struct r
 void relay_free(struct relay *relay); /* closes everything; NULL is fine */
 int relay_port(const struct relay *relay);
 
+/* The most bytes that may come from the server, over all connections; then they are ended. */
+void relay_limit(struct relay *relay, unsigned long long bytes);
+bool relay_is_over(const struct relay *relay);
+
 /* For a poll loop: fills RELAY_POLLFDS entries (fd -1 where nothing is waited for), and serves
  * them after. */
 void relay_fill(const struct relay *relay, struct pollfd fds[RELAY_POLLFDS]);

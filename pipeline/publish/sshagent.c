@@ -54,7 +54,8 @@ static int wait_for_line(const struct sshagent *agent, long long deadline_ms, st
 	}
 }
 
-static int start_agent(struct sshagent *agent, long long deadline_ms, struct error *err)
+static int start_agent(struct sshagent *agent, enum stage_id row, long long deadline_ms,
+		       struct error *err)
 {
 	static const char *const argv[] = {"ssh-agent", "-D", "-a", HELPER_AGENT_SOCKET, NULL};
 	int ends[2], null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -66,7 +67,7 @@ static int start_agent(struct sshagent *agent, long long deadline_ms, struct err
 	const int stdio[3] = {null, write_end, null};
 
 	unlink(HELPER_AGENT_SOCKET); /* of a process that was killed */
-	if (spawn_listed(STAGE_PUBLISH, argv, agent_env, stdio, NULL, &agent->child, err))
+	if (spawn_listed(row, argv, agent_env, stdio, NULL, &agent->child, err))
 		return err->kind;
 	close(fd_steal(&write_end));
 	return wait_for_line(agent, deadline_ms, err);
@@ -91,6 +92,7 @@ static int add_key(const struct secret *key, const struct sshkey_use *use,
 	if (fd_write_all(write_end, text, len) < 0 || fd_write_all(write_end, "\n", 1) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "pipe for ssh-add");
 	close(fd_steal(&write_end));
+	run.row = use->row;
 	run.argv = argv;
 	run.env = add_env;
 	run.stdin_fd = read_end;
@@ -113,7 +115,8 @@ int sshagent_start(struct sshagent *agent, const struct secret *key,
 
 	if (sshkey_check(text, len, use, err))
 		return err->kind;
-	if (start_agent(agent, deadline_ms, err) || add_key(key, use, deadline_ms, err)) {
+	if (start_agent(agent, use->row, deadline_ms, err) ||
+	    add_key(key, use, deadline_ms, err)) {
 		sshagent_stop(agent);
 		return err->kind;
 	}

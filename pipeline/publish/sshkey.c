@@ -19,9 +19,12 @@ static bool holds(const char *text, size_t len, const char *needle)
 	return memmem(text, len, needle, strlen(needle)) != NULL;
 }
 
-const struct sshkey_use sshkey_push = {"push credential", "publish.sshKey",
+const struct sshkey_use sshkey_push = {"push credential", "publish.sshKey", STAGE_PUBLISH,
 				       ", that may write this one repository"};
-const struct sshkey_use sshkey_signing = {"signing key", "publish.signingKey", ""};
+const struct sshkey_use sshkey_signing = {"signing key", "publish.signingKey", STAGE_PUBLISH,
+					  ""};
+const struct sshkey_use sshkey_mirror = {"read credential", "mirror.NAME.sshKey", STAGE_MIRROR,
+					 ", that may read this one repository"};
 
 static int refuse(struct error *err, const struct sshkey_use *use, const char *why)
 {

@@ -8,15 +8,18 @@
 
 #include <stddef.h>
 
+#include "pipeline/stages.h"
+
 struct error;
 
 /* What a key is for: the words of the messages about it. */
 struct sshkey_use {
 	const char *noun;   /* "push credential" */
 	const char *config; /* key of the configuration that names its source */
+	enum stage_id row;  /* whose child ssh-agent is */
 	const char *may;    /* what it should be allowed, for a key of its own */
 };
-extern const struct sshkey_use sshkey_push, sshkey_signing;
+extern const struct sshkey_use sshkey_push, sshkey_signing, sshkey_mirror;
 
 /* 0 for an unencrypted private key that ssh-add may take; ERROR_USAGE with what it is otherwise
  * and what to do. Nothing of the text gets into err. (PROTOCOL.key of OpenSSH; RFC 7468; RFC

@@ -39,9 +39,10 @@ ROWS = {
     "agent-apply pushed": "quiet",
     "agent-apply tasks": "quiet",
     "agent-change": "quiet",
+    "agent-fetch mirror": "launcher",
 }
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
-PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull"}  # no repository, nothing of a user's
+PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull", "agent-fetch mirror"}  # no repository of a user's
 WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", "agent-change",
            *LAUNCHERS}
 PROGRAMS = sorted({row.split()[0] for row in ROWS} | {"agent-jail"})
@@ -406,7 +407,7 @@ def read_row_numbers():
              "EDIT": "agent-apply edit", "TRY": "agent-apply try", "TEST": "agent-test", "PUBLISH": "agent-publish",
              "VERIFY": "agent-verify", "FORGE_ISSUE": "agent-forge issue", "WORDS": "agent-apply words",
              "FORGE_PULL": "agent-forge pull", "PUSHED": "agent-apply pushed", "TASKS": "agent-apply tasks",
-             "CHANGE": "agent-change"}
+             "CHANGE": "agent-change", "MIRROR": "agent-fetch mirror"}
     with open(os.path.join(ROOT, "pipeline", "stages.h")) as f:
         lines = [line.strip().rstrip(",") for line in f]
     order = [line[6:] for line in lines if line.startswith("STAGE_") and line[6:].replace("_", "").isalpha()]

@@ -1,0 +1,19 @@
+/*
+ * Fetches all refs of a remote repository into a bare one that is ours alone: its configuration and HEAD are written
+ * here, never taken from the server, hooks are not run. Every object that comes is checked; what comes is counted. What
+ * a killed fetch left is swept before the next one: the caller holds the lock of the mirror.
+ */
+#ifndef PUBLISH_MIRROR_H
+#define PUBLISH_MIRROR_H
+
+struct error;
+struct json;
+
+/*
+ * The job: {"paths":{"mirror","scratch","libexec","ca"?},"remote":{as pipeline/publish/remote.h has it, "known_hosts"},
+ * "deadline_s":N,"max_bytes":N}. Uses FD_NET and, where it is open, FD_SECRET. Sends {"event":"result","changed":N refs,
+ * "head":REF|null}. 0; ERROR_NO when the server says no or a limit is met; ERROR_USAGE; ERROR_FAILED.
+ */
+int mirror_fetch(const struct json *job, struct error *err);
+
+#endif
