@@ -545,7 +545,8 @@ static bool is_permitted(const char *host, bool private_ok)
 }
 
 /* The operator's proxy may be where the operator says. */
-static int read_proxy(const struct json *job, struct dial *dial, struct error *err)
+static int read_proxy(const struct json *job, int target_port, struct dial *dial,
+		      struct error *err)
 {
 	const struct json *proxy = js_get(job, "proxy");
 	struct secret *secret = NULL;
@@ -571,8 +572,8 @@ static int read_proxy(const struct json *job, struct dial *dial, struct error *e
 		credential = secret_expose(secret, &len);
 		dial->named = true;
 	}
-	result = proxy_format_request(dial->target, atoi(dial->port), credential, len,
-				      &dial->ask, err);
+	result =
+	    proxy_format_request(dial->target, target_port, credential, len, &dial->ask, err);
 	secret_wipe(secret);
 	snprintf(dial->port, sizeof(dial->port), "%lld", port);
 	dial->private_ok = true;
@@ -596,7 +597,7 @@ static int read_job(const struct json *job, struct dial *dial, struct error *err
 	snprintf(dial->port, sizeof(dial->port), "%lld", port);
 	dial->connect_ms = (int)connect_ms;
 	dial->private_ok = js_bool(job, "private_ok", false);
-	return read_proxy(job, dial, err);
+	return read_proxy(job, (int)port, dial, err);
 }
 
 static int run(struct stage *stage, struct error *err)

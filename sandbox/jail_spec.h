@@ -91,7 +91,8 @@ struct jail_spec {
 	bool
 	    reclaim; /* run nothing: give what is below scratch back to the user, from ids of their range
 			 that a killed jail left it with */
-	bool take; /* keep the changed files of the work tree until the starter has read them from
+	bool
+	    take; /* keep the changed files of the work tree until the starter has read them from
 		      FD_TAKE (sandbox/jail_take.h) */
 	bool separate_uid; /* refuse to start where the payload would have its starter's uid */
 	bool audit; /* send what was applied in front of the facts (sandbox/jail_applied.h) */

@@ -48,13 +48,14 @@ static void decide_untold(const struct outer *outer, struct jail_facts *facts)
 		return;
 	}
 	put_said(&outer->run, said, sizeof(said));
-	snprintf(facts->detail, sizeof(facts->detail),
-		 "the sandbox died while the command ran (%s %d)%s%s%s",
-		 outer->end.code == CLD_EXITED ? "status" : "signal", outer->end.status,
-		 said[0] ? ": " : "", said,
-		 outer->run.cgroup.kind == CGROUP_NONE
-		     ? ": with degraded limits it does so when it has used up jail.memory itself"
-		     : "");
+	snprintf(
+	    facts->detail, sizeof(facts->detail),
+	    "the sandbox died while the command ran (%s %d)%s%s%s",
+	    outer->end.code == CLD_EXITED ? "status" : "signal", outer->end.status,
+	    said[0] ? ": " : "", said,
+	    outer->run.cgroup.kind == CGROUP_NONE
+		? ": with degraded limits it does so when it has used up jail.memory itself"
+		: "");
 }
 
 static int to_int(uint64_t value)
