@@ -564,13 +564,37 @@ static void clean_up(struct outer *outer, struct jail_facts *facts)
 	snprintf(facts->detail, sizeof(facts->detail), "%s", what);
 }
 
-int outer_main(const char *fault)
+/* Not part of outer_main: the facts are large, and what outer has on its stack every child gets. */
+static int __attribute__((noinline)) end(struct outer *outer)
 {
-	struct outer outer;
 	struct jail_facts facts;
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	enum jail_outcome outcome;
-	bool quiet;
+	/* No go: nothing was run, and nobody waits to hear so. */
+	const bool quiet =
+	    outer->starter_gone && !outer->have_go && !outer->run.failure.what[0];
+
+	verdict_fill(outer, &facts);
+	await_taking(outer);
+	if (outer->ended)
+		cgroup_close_empty(&outer->run); /* while the rest ends */
+	strbuf_init(&text, JAIL_SPEC_MAX);
+	format_all(outer, &facts, &text);
+	outcome = facts.outcome;
+	clean_up(outer, &facts);
+	if (facts.outcome != outcome)
+		format_all(outer, &facts, &text);
+	release(outer);
+	if (quiet)
+		return EXIT_DONE;
+	if (fd_write_all(FD_FACTS, text.data, text.len) < 0)
+		return EXIT_FAILED;
+	return facts.outcome == JAIL_SETUP ? EXIT_ISOLATION : EXIT_DONE;
+}
+
+int outer_main(const char *fault)
+{
+	struct outer outer;
 
 	memset(&outer, 0, sizeof(outer));
 	run_init(&outer.run);
@@ -578,22 +602,5 @@ int outer_main(const char *fault)
 	strbuf_init(&outer.go_text, GO_MAX);
 	strbuf_init(&outer.applied, (size_t)2 * JAIL_APPLIED_MAX);
 	run_jail(&outer);
-	/* No go: nothing was run, and nobody waits to hear so. */
-	quiet = outer.starter_gone && !outer.have_go && !outer.run.failure.what[0];
-	verdict_fill(&outer, &facts);
-	await_taking(&outer);
-	if (outer.ended)
-		cgroup_close_empty(&outer.run); /* while the rest ends */
-	strbuf_init(&text, JAIL_SPEC_MAX);
-	format_all(&outer, &facts, &text);
-	outcome = facts.outcome;
-	clean_up(&outer, &facts);
-	if (facts.outcome != outcome)
-		format_all(&outer, &facts, &text);
-	release(&outer);
-	if (quiet)
-		return EXIT_DONE;
-	if (fd_write_all(FD_FACTS, text.data, text.len) < 0)
-		return EXIT_FAILED;
-	return facts.outcome == JAIL_SETUP ? EXIT_ISOLATION : EXIT_DONE;
+	return end(&outer);
 }
