@@ -231,7 +231,8 @@ int refs_look(const struct gitops_paths *paths, const char *name, struct ref_val
 	int common AUTO_FD = dir < 0 ? -1 : open_dir(top_dir(paths), err);
 	if (common < 0)
 		return ERROR_USAGE;
-	if (strncmp(name, "refs/", 5) != 0 || !git_reference_is_valid_name(name))
+	if (strncmp(name, "refs/", 5) != 0 || strlen(name) >= REF_NAME_SIZE ||
+	    !git_reference_is_valid_name(name))
 		return error_set(err, ERROR_USAGE, "'%.200s' is not the full name of a ref",
 				 name);
 	return follow(dir, common, name, value, err);
@@ -241,8 +242,9 @@ int refs_look(const struct gitops_paths *paths, const char *name, struct ref_val
 
 static int add_ref(struct json *out, const char *name, const char *oid, struct error *err)
 {
-	if (js_get(out, name) || !text_is_hex(oid, GITOPS_OID_SIZE - 1) ||
-	    !git_reference_is_valid_name(name))
+	/* A name that is no UTF-8 can be told nobody; one in old encodings must not hide the others. */
+	if (!text_is_utf8(name, strlen(name)) || js_get(out, name) ||
+	    !text_is_hex(oid, GITOPS_OID_SIZE - 1) || !git_reference_is_valid_name(name))
 		return 0;
 	if (js_len(out) >= REFS_MAX)
 		return error_set(err, ERROR_USAGE, "the repository has more than %d refs",
@@ -310,7 +312,7 @@ static int list_packed(int common, struct json *out, struct error *err)
 		char *name = line;
 		const char *oid = strsep(&name, " ");
 
-		if (name && line[0] != '#' && line[0] != '^')
+		if (name && line[0] != '#' && line[0] != '^' && strlen(name) < REF_NAME_SIZE)
 			rc = add_ref(out, name, oid, err);
 	}
 	return rc;

@@ -246,6 +246,8 @@ static void judge_name(struct push *push, struct update *update)
 	} else if (update->task && strncmp(update->ref, "refs/", 5) == 0 &&
 		   !rules_name_is_plain(update->ref + 5)) {
 		refuse(push, update, "the name of a task is of letters, digits and . _ - /");
+	} else if (update->task && strlen(update->ref) >= TASK_REF_MAX) {
+		refuse(push, update, "the name of a task is too long");
 	} else if (push->agent && !rule->writable) {
 		const struct hook_list *writable = &push->rules.writable;
 		char *why AUTO_FREE =

@@ -481,13 +481,30 @@ static int read_facts(const struct take *take, const struct task_ask *const *ask
 	return result;
 }
 
+/* What is known of these, and of no others: a repository may have had very many. New; NULL with err. */
+static struct json *tips_of(const struct take *take, const struct task_ask *const *asks,
+			    size_t count, struct error *err)
+{
+	struct json *tips AUTO_JSON = js_object_new();
+
+	for (size_t i = 0; i < count; i++) {
+		char *identity AUTO_FREE = mem_printf(TASK_IDENTITY "%s", asks[i]->ref);
+		struct json *one AUTO_JSON =
+		    queue_tips(take->queue, take->site->repo.git_dir, identity, err);
+
+		if (!one)
+			return NULL;
+		if (js_get(one, identity))
+			js_set(tips, identity, js_copy(js_get(one, identity)));
+	}
+	return MEM_STEAL(tips);
+}
+
 /* Compares each of left once; those for whom somebody else was faster stay, *many of them. */
 static int compare(const struct take *take, const struct task_ask **left, size_t *many,
 		   struct error *err)
 {
-	char *only AUTO_FREE = *many == 1 ? mem_printf(TASK_IDENTITY "%s", left[0]->ref) : NULL;
-	struct json *tips AUTO_JSON =
-	    queue_tips(take->queue, take->site->repo.git_dir, only, err);
+	struct json *tips AUTO_JSON = tips_of(take, left, *many, err);
 	struct json *facts[BATCH] = {NULL};
 	int result = tips ? read_facts(take, left, facts, *many, err) : err->kind;
 	size_t rest = 0;
@@ -508,14 +525,25 @@ static int compare(const struct take *take, const struct task_ask **left, size_t
 	return result;
 }
 
+/* Others cannot stand in the record; where pre-receive is not installed, git lets them in. */
+static bool can_be_named(const struct take *take, const char *ref)
+{
+	if (strlen(ref) < TASK_REF_MAX && text_is_utf8(ref, strlen(ref)))
+		return true;
+	tell(take, ref, "no job: its name is longer than %d bytes, or not in UTF-8",
+	     TASK_REF_MAX - 1);
+	return false;
+}
+
 static int take_batch(const struct take *take, const struct task_ask *asks, size_t count,
 		      struct error *err)
 {
 	const struct task_ask *left[BATCH];
-	size_t many = count;
+	size_t many = 0;
 
 	for (size_t i = 0; i < count; i++)
-		left[i] = &asks[i];
+		if (can_be_named(take, asks[i].ref))
+			left[many++] = &asks[i];
 	for (int tries = 0; many && tries < TRIES; tries++)
 		if (compare(take, left, &many, err))
 			return err->kind;

@@ -18,6 +18,7 @@ struct supervisor;
 
 #define TASK_ASKS_MAX 1000 /* of one push, or of one message to a worker */
 #define TASK_IDENTITY "ref:"
+#define TASK_REF_MAX 1000 /* bytes of a ref's name; git's own limit is the file system's */
 
 /* Where tasks are: a repository and its rules. */
 struct task_site {

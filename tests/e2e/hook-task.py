@@ -370,6 +370,29 @@ def telling(t, place):
     t.ok(site.states()[-1] == "done" and "note: note:" in worked.err, "a note that cannot be written is said, and no more", worked.text)
 
 
+def names(t, place):
+    """What git takes for a branch's name, and nobody else: it must not hide the other branches."""
+    site = TaskSite(place, "names")
+    site.commit("Translate two")
+    deep = "task/" + "/".join(["a" * 200] * 6)
+    status, text = site.push("HEAD:" + deep)
+    t.ok(status == 1 and "the name of a task is too long" in text, "a name of 1200 bytes is refused", text)
+    status, text = site.push("HEAD:task/none\udcff")
+    t.ok(status == 1 and "letters, digits" in text, "one that is no UTF-8, too", text)
+    status, text = site.push("HEAD:topic\udcff\udcfe")
+    t.ok(status == 0 and "agent:" not in text, "but for a branch that is no task", text)
+    os.unlink(os.path.join(site.bare, "hooks/pre-receive"))
+    status, text = site.push("HEAD:" + deep, "HEAD:task/none\udcff", "HEAD:task/$(id);'--\x9b\u202e", "HEAD:task/good")
+    t.ok(status == 0 and text.count("no job: its name is longer than 999 bytes, or not in UTF-8") == 2, "where nobody refuses it, it is said", text)
+    t.ok("task/good: job 2 queued" in text and r"--\u{9b}\u{202e}: job 1 queued" in text, "and those pushed with it are jobs, shown as text", text)
+    os.unlink(os.path.join(site.bare, "hooks/post-receive"))
+    site.push("HEAD:task/lost")
+    place.git("pack-refs", "--all", cwd=site.bare)
+    found = place.agent("queue", "reconcile")
+    t.ok(found.status == 0 and "task/lost: job 3 queued" in found.out, "reconcile finds what was lost among them", found.text)
+    t.equal((place.agent("queue", "reconcile").text.count("job"), len(site.jobs())), (0, 3), "once")
+
+
 def unwell(t, place):
     site = TaskSite(place, "unwell")
     site.configure(state="/proc/none")
@@ -505,7 +528,7 @@ def socket(t, place):
 
 def main():
     with Tap() as t:
-        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, unwell, socket):
+        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, names, unwell, socket):
             if not ROOT_USER and part in (stealing, loops):
                 t.skip(part.__name__, "an ordinary user's jobs are parked: no uid of their own for the tests")
                 continue

@@ -382,6 +382,13 @@ static void expect_last(struct queue *queue, long long id, const char *tip, cons
 	assert_int_equal(js_int(last, "id", 0), id);
 	assert_string_equal(js_str(last, "tip", "?"), tip);
 	assert_string_equal(js_str(last, "state", "?"), state);
+	js_free_ptr(&tips);
+	tips = queue_tips(queue, "/r", branch, &err);
+	assert_int_equal(js_int(js_get(tips, branch), "id", 0), id);
+	assert_int_equal(js_len(tips), 1);
+	js_free_ptr(&tips);
+	tips = queue_tips(queue, "/r", "ref:refs/heads/task/other", &err);
+	assert_int_equal(js_len(tips), 0);
 }
 
 static void tip_seen_once_makes_one_job(void **state)
