@@ -26,7 +26,9 @@
  *
  * Limits, all known:
  *	sendmsg(2), sendmmsg(2) hide the address behind a pointer, and to stop at each would cost every unix socket:
- *		not seen, but what they ask the resolver is. An address of an odd length (17) is let pass.
+ *		not seen, but what they ask the resolver is. An address of an odd length (17) is let pass. A route out
+ *		to a device that is looked at would see them, but then they succeed, and a connect waits, where without
+ *		observation there is ENETUNREACH; the counter of the namespace (OutNoRoutes) knows no address.
  *	names	are laid to the program that turned to the resolver last: where several do at once, to the wrong one.
  *	signals	can interrupt a stopped call before the observer has it, which a connect to loopback otherwise does not
  *		see; from then on only death can (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19), so that Go's
