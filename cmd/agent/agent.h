@@ -88,6 +88,8 @@ int cmd_hook(struct options *options, struct error *err);
 int cmd_queue(struct options *options, struct error *err);
 int cmd_work(struct options *options, struct error *err);
 int cmd_maintain(struct options *options, struct error *err);
+/* Of what the repository is a mirror, by the operator's configuration: NULL when it is none. Borrowed. */
+const char *mirror_url(const struct config *config, const char *state, const char *git_dir);
 int cmd_mirror(struct options *options, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_completion(struct options *options, struct error *err);

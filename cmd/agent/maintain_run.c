@@ -26,12 +26,14 @@ static struct run new_run(void)
 
 /* ---- what is asked ---- */
 
-/* The command line's pairs. A bare repository that has no remote is where results go itself. New. */
+/* The command line's pairs. What a mirror's tasks make goes to where it comes from; a bare repository that has no remote is where
+ * results go itself. New. */
 static struct json *pairs_of(const struct upkeep *upkeep, const struct upkeep_place *place)
 {
 	const struct config *config = upkeep->options->config;
 	struct json *pairs = js_copy(upkeep->options->pairs);
 	struct error none = {0};
+	const char *url;
 	char *remote AUTO_FREE = NULL, *itself AUTO_FREE = NULL;
 
 	if (place->repo.work_dir ||
@@ -41,7 +43,8 @@ static struct json *pairs_of(const struct upkeep *upkeep, const struct upkeep_pl
 	    repository_remote_url(&place->repo, config_get(config, "publish.remote"), &none);
 	if (remote)
 		return pairs;
-	itself = mem_printf("publish.remote=%s", place->repo.git_dir);
+	url = mirror_url(config, upkeep->state, place->repo.git_dir);
+	itself = mem_printf("publish.remote=%s", url ? url : place->repo.git_dir);
 	js_push_str(pairs, itself);
 	return pairs;
 }

@@ -120,6 +120,24 @@ static bool is_first(const struct config *config, size_t index)
 	return true;
 }
 
+const char *mirror_url(const struct config *config, const char *state, const char *git_dir)
+{
+	for (size_t i = 0; config_mirror_at(config, i); i++) {
+		char *usual AUTO_FREE = NULL, *path AUTO_FREE = NULL;
+		struct error ignored = {0};
+		struct mirror mirror;
+
+		if (!is_first(config, i) ||
+		    read_mirror(config, config_mirror_at(config, i)->name, &mirror, &ignored))
+			continue;
+		usual = mem_printf("%s/mirrors/%s.git", state, mirror.name);
+		path = realpath(mirror.path ? mirror.path : usual, NULL);
+		if (path && strcmp(path, git_dir) == 0)
+			return mirror.url;
+	}
+	return NULL;
+}
+
 /* Variables that hold credentials leave the environment before anything is started (law L2). */
 static void adopt_secrets(const struct config *config)
 {

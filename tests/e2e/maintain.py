@@ -170,6 +170,12 @@ with Tap() as t, Place() as place:
     t.equal((result.status, list(place.branches(repo))), (0, [branch]), "a bare repository without a remote gets the result itself", result.text)
     t.equal(maintain(place.dir, "--repo", repo + ".git", "translate").status, 3, "and is asked what became of it")
 
+    mirror = os.path.join(place.state, "mirrors/m.git")
+    place.git("clone", "-q", "--mirror", repo + ".git", mirror)
+    place.git("config", "--remove-section", "remote.origin", cwd=mirror)
+    result = maintain(place.dir, "--repo", mirror, "-c", "mirror.m.url=https://127.0.0.1:1/x.git", "translate")
+    t.contains(result.out, "no credential for https://127.0.0.1:1/x.git", "what a mirror's tasks make goes to where it comes from")
+
     # ---- the operator's own ----
     place.write(os.path.join(place.home, ".config/agent/config"),
                 '[maintain "own"]\n\tschedule = daily\n\tprompt = Translate it\n[maintain "elsewhere"]\n\tprompt = x\n'
