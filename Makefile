@@ -199,6 +199,8 @@ install: all
 	ln -sf ../libexec/agent/agent $(DESTDIR)$(PREFIX)/bin/agent
 	install -d $(DESTDIR)$(PREFIX)/share/agent/hooks
 	install -m 755 hooks/pre-receive hooks/post-receive $(DESTDIR)$(PREFIX)/share/agent/hooks/
+	install -d $(DESTDIR)$(PREFIX)/share/agent/maintain
+	install -m 644 hooks/maintain/*.md $(DESTDIR)$(PREFIX)/share/agent/maintain/
 	install -m 644 cmd/agent/agent.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(B)/agent completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/agent

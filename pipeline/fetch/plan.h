@@ -70,7 +70,7 @@ void fetch_plan_release(struct fetch_plan *plan);
  * Gives a command's jail the way out that a warm has: the proxy, the CA bundle, fetch.env, and npm's settings where
  * the base has a package.json (lifecycle scripts off). The hosts are fetch.host and npm's own registries.
  * request->limits is not used. *egress_job is new: agent-egress's without "paths"; *wall_s its deadline. 0;
- * ERROR_USAGE, also when no host is configured; ERROR_FAILED.
+ * ERROR_USAGE; ERROR_FAILED.
  */
 int fetch_plan_command(const struct fetch_request *request, struct jail_spec *spec,
 		       struct json **egress_job, unsigned *wall_s, struct error *err);
