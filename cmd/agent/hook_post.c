@@ -31,9 +31,12 @@ static const char *pusher(void)
 					    "GL_USERNAME",	 "GITEA_PUSHER_NAME",
 					    "GITHUB_USER_LOGIN", "REMOTE_USER"};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (getenv(names[i]) && getenv(names[i])[0])
-			return getenv(names[i]);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *name = getenv(names[i]);
+
+		if (name && name[0])
+			return name;
+	}
 	return NULL;
 }
 

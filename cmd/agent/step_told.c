@@ -222,7 +222,7 @@ static int notify_in_jail(struct run *run, char **words, const struct strbuf *in
 	jail_spec_init(&spec);
 	result =
 	    jailplan_test(run->config, run->dir.state, NULL, FETCH_NONE, words, &spec, err);
-	spec.limits.wall_ms = NOTIFY_S * 1000;
+	spec.limits.wall_ms = (uint64_t)NOTIFY_S * 1000;
 	spec.separate_uid = run->separate_uid;
 	if (result == 0 && pipe2(ends, O_CLOEXEC) < 0)
 		result = error_errno(err, ERROR_FAILED, errno, "pipe");

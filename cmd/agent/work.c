@@ -32,6 +32,7 @@
 #include "work_help.h"
 
 #define SLOTS 256
+#define HELP_AT (2 + 2 * SLOTS) /* among what is polled: behind signals, wake-ups and jobs */
 #define LEASE_MS 60000
 #define PROLONG_MS 10000
 #define TICK_MS 1000   /* looks by itself: other workers' ends, lost wake-ups */
@@ -473,7 +474,7 @@ static int wait_ms(const struct worker *worker)
 
 static int turn(struct worker *worker, struct error *err)
 {
-	struct pollfd fds[2 + 2 * SLOTS + HELP_FDS] = {
+	struct pollfd fds[HELP_AT + HELP_FDS] = {
 	    {.fd = worker->signal_fd, .events = POLLIN},
 	    {.fd = worker->wake_fd, .events = POLLIN},
 	};
@@ -488,7 +489,7 @@ static int turn(struct worker *worker, struct error *err)
 		fds[3 + 2 * i] =
 		    (struct pollfd){.fd = used ? slot->words_fd : -1, .events = POLLIN};
 	}
-	help_poll(&worker->help, fds + 2 + 2 * SLOTS);
+	help_poll(&worker->help, &fds[HELP_AT]);
 	if (poll(fds, ARRAY_LEN(fds), wait_ms(worker)) < 0 && errno != EINTR)
 		return error_errno(err, ERROR_FAILED, errno, "poll");
 	if (fds[0].revents)
@@ -504,7 +505,7 @@ static int turn(struct worker *worker, struct error *err)
 		if (fds[2 + 2 * i].revents && reap(worker, slot, err))
 			return err->kind;
 	}
-	return tick(worker, fds + 2 + 2 * SLOTS, err);
+	return tick(worker, &fds[HELP_AT], err);
 }
 
 /* --once: nothing runs, and nothing comes within a moment (a job whose former process just ends). */
