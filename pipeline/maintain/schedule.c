@@ -299,20 +299,20 @@ static time_t next_of_day(const struct schedule *schedule, time_t midnight, time
 	time_t best = -1;
 
 	for (int minute = 0; minute < 24 * 60; minute++) {
-		time_t at[2];
+		time_t at[2], wall = midnight + 60L * minute;
 		int count;
 
 		if (!(schedule->hours >> (minute / 60) & 1) ||
 		    !(schedule->minutes >> (minute % 60) & 1))
 			continue;
-		count = instants(midnight + minute * 60, at);
+		count = instants(wall, at);
 		if (count == 2 && !schedule->any_hour)
 			count = 1;
 		for (int i = 0; i < count; i++)
 			if (at[i] > after && (best < 0 || at[i] < best))
 				best = at[i];
 		/* later on the wall is not earlier by more than the clock is ever put back */
-		if (best >= 0 && midnight + minute * 60 - offset_at(best) > best + DAY_S / 8)
+		if (best >= 0 && wall - offset_at(best) > best + DAY_S / 8)
 			break;
 	}
 	return best;
