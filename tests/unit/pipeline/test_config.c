@@ -179,6 +179,50 @@ static void add_file_others_may_write_is_refused(void **state)
 			 0); /* missing: fine */
 }
 
+static void narrow_lowers_any_limit_and_raises_none(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_USER, "[run]\nrounds = 4\n", &err), 0);
+	assert_int_equal(config_narrow(config, "run.rounds", "9", "task", &err), 0);
+	assert_int_equal(config_number(config, "run.rounds"), 4);
+	assert_int_equal(config_narrow(config, "run.rounds", "2", "task", &err), 0);
+	assert_int_equal(config_add_pair(config, "run.rounds=3", &err), 0);
+	assert_int_equal(config_number(config, "run.rounds"), 2);
+	/* one that no repository may set */
+	assert_int_equal(config_narrow(config, "budget.runTokens", "1000", "task", &err), 0);
+	assert_int_equal(config_number(config, "budget.runTokens"), 1000);
+	assert_int_equal(config_narrow(config, "test.command", "x", "task", &err), ERROR_USAGE);
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(config_narrow(config, "run.rounds", "0", "task", &err), ERROR_USAGE);
+}
+
+static void tasks_are_kept_for_the_operator_alone(void **state)
+{
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(add(config, CONFIG_USER,
+			     "[maintain \"fmt\"]\n\tcommand = make fmt\n\tpath = a\n", &err),
+			 0);
+	assert_int_equal(config_add_pair(config, "maintain.fmt.rounds=2", &err), 0);
+	assert_string_equal(config_task_at(config, 0)->name, "fmt");
+	assert_string_equal(config_task_at(config, 1)->key, "path");
+	assert_string_equal(config_task_at(config, 1)->origin, "file:3");
+	assert_string_equal(config_task_at(config, 2)->value, "2");
+	assert_null(config_task_at(config, 3));
+	assert_int_equal(
+	    add(config, CONFIG_REPOSITORY, "[maintain \"x\"]\n\tcommand = evil\n", &err),
+	    ERROR_USAGE);
+	assert_non_null(strstr(err.message, "a repository may not set maintain.x.command"));
+	assert_int_equal(
+	    add(config, CONFIG_REPOSITORY, "[maintain]\n\tfromRepository = yes\n", &err),
+	    ERROR_USAGE);
+}
+
 static void item_lists_all_in_order(void **state)
 {
 	struct config *config AUTO_CONFIG = config_new();
@@ -205,6 +249,8 @@ int main(void)
 	    cmocka_unit_test(add_pasted_secret_is_not_repeated),
 	    cmocka_unit_test(add_url_with_a_credential_is_refused_unseen),
 	    cmocka_unit_test(add_file_others_may_write_is_refused),
+	    cmocka_unit_test(narrow_lowers_any_limit_and_raises_none),
+	    cmocka_unit_test(tasks_are_kept_for_the_operator_alone),
 	    cmocka_unit_test(item_lists_all_in_order),
 	};
 
