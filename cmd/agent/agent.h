@@ -242,8 +242,8 @@ int step_tip(struct run *run, char tip[65], struct error *err);
 /* What became of a task branch's run, to its pusher (step_told.c). A failure is recorded, and no more. */
 void step_told(struct run *run, const struct json *report);
 
-/* As whom programs of a local repository run: its owner, when we are root. Strings are of getpwuid(3), or NULL. 0, or
- * ERROR_USAGE when it is not there. */
+/* As whom programs of a local repository run: its owner, when we are root. path is a real one (realpath(3)). Strings are of
+ * getpwuid(3), or NULL. 0, or ERROR_USAGE when it is not there, or root's and others may write its hooks. */
 struct step_owner {
 	uid_t uid; /* (uid_t)-1: as we are */
 	const char *user, *home;

@@ -97,20 +97,48 @@ int step_open_signing_key(const struct run *run, int *fd, struct error *err)
 	return *fd < 0 ? error_wrap(err, "publish.signingKey") : 0;
 }
 
+/* Whoever may write its configuration or its hooks says what runs as its owner: nobody but root may, of root's. */
+static int check_roots(int dir, const char *path, struct error *err)
+{
+	static const char *const names[] = {".",    "config",	   "hooks",
+					    ".git", ".git/config", ".git/hooks"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct stat st;
+
+		if (fstatat(dir, names[i], &st, 0) < 0 ||
+		    (st.st_uid == 0 && !(st.st_mode & S_IWOTH) &&
+		     (!(st.st_mode & S_IWGRP) || st.st_gid == 0)))
+			continue;
+		error_set(err, ERROR_USAGE,
+			  "%s belongs to root, but others may write %s/%s: its hooks would be "
+			  "theirs, and run as root",
+			  path, path, names[i]);
+		return error_next(err, "give it to a user of its own: chown -R git: %s", path);
+	}
+	return 0;
+}
+
 int step_owner(const char *path, struct step_owner *owner, struct error *err)
 {
+	const struct passwd *found;
+	int dir AUTO_FD = -1;
 	struct stat st;
 
 	*owner = (struct step_owner){(uid_t)-1, getenv("USER"), getenv("HOME")};
-	if (stat(path, &st) < 0)
+	if (geteuid() != 0)
+		return stat(path, &st) < 0 ? error_errno(err, ERROR_USAGE, errno, "%s", path)
+					   : 0;
+	/* The path is free of links: one that is there now was put there to be somebody else. */
+	dir = fd_open_unlinked(path, O_PATH | O_DIRECTORY);
+	if (dir < 0 || fstat(dir, &st) < 0)
 		return error_errno(err, ERROR_USAGE, errno, "%s", path);
-	if (geteuid() == 0 && st.st_uid != 0) {
-		const struct passwd *found = getpwuid(st.st_uid);
-
-		owner->uid = st.st_uid;
-		owner->user = found ? found->pw_name : NULL;
-		owner->home = found ? found->pw_dir : NULL;
-	}
+	if (st.st_uid == 0)
+		return check_roots(dir, path, err);
+	found = getpwuid(st.st_uid);
+	owner->uid = st.st_uid;
+	owner->user = found ? found->pw_name : NULL;
+	owner->home = found ? found->pw_dir : NULL;
 	return 0;
 }
 
@@ -134,11 +162,15 @@ static int start_receive_pack(struct run *run, struct supervised *receive, int *
 			      struct error *err)
 {
 	const char *path = js_str(run->remote, "path", "");
+	/* A task's is where its repository was when the job was made, by its real path. */
+	char *real AUTO_FREE = js_get(run->request, "task") ? NULL : realpath(path, NULL);
 	int pair[2], words[2], result;
 	struct step_owner owner;
 	struct receive plan;
 	struct child child;
 
+	if (real)
+		path = real;
 	if (step_owner(path, &owner, err))
 		return error_wrap(err, "remote");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)

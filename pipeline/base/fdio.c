@@ -99,6 +99,16 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 }
 
+int fd_open_unlinked(const char *path, int flags)
+{
+	struct open_how how = {
+	    .flags = (uint64_t)(flags | O_CLOEXEC),
+	    .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 int fd_memfd_sealed(const char *name, const void *data, size_t len)
 {
 	int fd AUTO_FD = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

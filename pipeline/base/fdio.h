@@ -31,6 +31,8 @@ int fd_pread_all(int fd, struct strbuf *buf);
  * path is relative to dirfd. Returns a descriptor, or -1 with errno.
  */
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
+/* open(2) of a path that has no symbolic link in it; with one, -1 and ELOOP. Makes no file. */
+int fd_open_unlinked(const char *path, int flags);
 
 /* A read-only, sealed memory file (memfd_create(2), F_ADD_SEALS) holding the bytes, position 0,
  * close-on-exec; the caller closes. -1 with errno. */

@@ -526,9 +526,48 @@ def socket(t, place):
     t.ok(not os.path.exists(path), "and its socket is gone")
 
 
+def hostile_owner(t, place):
+    """A root worker, and a repository whose owner wants more than is theirs."""
+    if not ROOT_USER:
+        t.skip("a root worker and a hostile owner", "this is an ordinary user")
+        return
+    uid = int(os.environ.get("AGENT_TEST_UID", "1000"))
+    place.env.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0="*")
+    theirs, public = place.path("theirs"), place.path("public")
+    os.mkdir(theirs)
+    os.mkdir(public)
+    os.chmod(public, 0o1777)  # root's, as /tmp is
+    marker = os.path.join(public, "ran-as")
+    for name, text in (("tell", f"#!/bin/sh\nid -u >>{marker}\n"), ("config", f"[agent]\n\tnotify = {public}/tell\n\tnotifyNetwork = yes\n")):
+        os.chown(place.write(os.path.join(public, name), text, 0o755), uid, uid)
+
+    # a hook that runs while the result comes puts a link to a directory of root's where the repository was
+    site = TaskSite(place, "theirs/swap", install=False)
+    site.commit("Translate two")
+    site.git("push", "-q", "origin", "HEAD:refs/heads/task/x")
+    place.write(site.bare + "/hooks/post-receive", f"#!/bin/sh\nmv {site.bare} {site.bare}.away && ln -s {public} {site.bare}\n", 0o755)
+    subprocess.run(["chown", "-R", f"{uid}:{uid}", theirs], check=True)
+    place.agent("queue", "reconcile", "--repo", site.bare)
+    worked = place.agent("work", "--once")
+    t.ok(os.path.islink(site.bare) and "Too many levels of symbolic links" in worked.err, "a link in the repository's place is not followed", worked.text)
+    t.ok(not os.path.exists(marker), "and no command of its owner's runs as root", os.path.exists(marker) and open(marker).read())
+
+    # root's own, but others may write its hooks
+    shared = TaskSite(place, "shared", install=False)
+    shared.commit("Translate two")
+    shared.git("push", "-q", "origin", "HEAD:refs/heads/task/x")
+    place.write(shared.bare + "/hooks/update", f"#!/bin/sh\nid -u >>{marker}\n", 0o755)
+    os.chown(shared.bare + "/hooks", 0, uid)
+    os.chmod(shared.bare + "/hooks", 0o2775)
+    place.agent("queue", "reconcile", "--repo", shared.bare)
+    worked = place.agent("work", "--once")
+    t.ok("others may write" in worked.err and not os.path.exists(marker), "hooks that others may write do not run as root", worked.text)
+    t.equal(shared.states(), ["parked"], "the job waits for a person")
+
+
 def main():
     with Tap() as t:
-        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, names, unwell, socket):
+        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, names, unwell, socket, hostile_owner):
             if not ROOT_USER and part in (stealing, loops):
                 t.skip(part.__name__, "an ordinary user's jobs are parked: no uid of their own for the tests")
                 continue
