@@ -159,6 +159,7 @@ static int keep_verdict(struct run *run, int round, const char *tree,
 		return error_set(err, ERROR_FAILED, "agent-test laid out tree %s instead of %s",
 				 js_str(layout, "tree", "none"), tree);
 	verdict = jailplan_verdict(facts, tree, config_get(run->config, "test.command"));
+	js_set_str(verdict, "change_by", run_change_command(run) ? "command" : "model");
 	js_set(verdict, "layers", js_copy(js_get(layout, "layers")));
 	js_set_int(verdict, "log_bytes", js_int(layout, "log_bytes", 0));
 	js_set_bool(verdict, "log_truncated", js_bool(layout, "log_truncated", false));

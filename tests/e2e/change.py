@@ -3,6 +3,7 @@
 # sanitizers: yes
 """agent run --command: a command in the jail makes the change, no model is asked. What it leaves in the work tree is
 hostile: each kind of it is taken, left out or refused, with both ways to lay out the work tree."""
+import base64
 import hashlib
 import json
 import os
@@ -183,6 +184,17 @@ with Tap() as t, Place() as place:
     audited = place.agent("audit", place.runs()[-1])
     t.ok(audited.status == 0 and "agent-change" in audited.out and "agent-model" not in audited.out,
          "agent audit lists the row", audited.text)
+
+    t.equal(place.artefact("round-1/verdict.json")["change_by"], "command", "the verdict says who made what it judges")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place.path("key")], check=True)
+    result = place.agent("run", "-m", "Return one, signed", "--command", command, "-c", f"publish.signingKey=file:{place.path('key')}",
+                         cwd=repo)
+    if t.equal(result.status, 0, "signed and attested", result.text):
+        payload = place.artefact("publish/receipt.json")["attestation"]["payload"]
+        facts = json.loads(base64.b64decode(payload))["predicate"]["agent"]
+        t.equal((facts.get("command"), "model" in facts),
+                ({"text": command, "digest": {"sha256": digest(command)}, "network": "none"}, False),
+                "the attestation names the command and no model")
 
     # ---- what goes wrong ----
     before = place.branches(repo)
