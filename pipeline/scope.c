@@ -160,6 +160,9 @@ int scope_enter(struct error *err)
 	if (own_group_is_in(&tables, "memory") > 0 && own_group_is_in(&tables, "pids") > 0)
 		return error_set(err, ERROR_ISOLATION,
 				 "the memory and pids controllers are cgroup v1's here");
+	/* root could write beside its unit as well, where nothing ends with that */
+	if (own_group_is_delegated() && own_group_step_aside() == 0)
+		return 0;
 	place = own_group_find_place(&tables, NULL);
 	if (place >= 0 || own_group_step_aside() == 0)
 		return 0;

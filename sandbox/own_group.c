@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -313,6 +314,19 @@ void own_group_sweep(int parent)
 		unlinkat(parent, entry->d_name, AT_REMOVEDIR);
 	}
 	closedir(dir);
+}
+
+bool own_group_is_delegated(void)
+{
+	static const char *const marks[] = {"user.delegate", "trusted.delegate"};
+	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
+	int own AUTO_FD = own_group_open(&tables, NULL, NULL);
+	char value;
+
+	for (size_t i = 0; own >= 0 && i < ARRAY_LEN(marks); i++)
+		if (fgetxattr(own, marks[i], &value, 1) == 1 && value == '1')
+			return true;
+	return false;
 }
 
 int own_group_step_aside(void)

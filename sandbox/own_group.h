@@ -63,6 +63,10 @@ int own_group_find_place(struct own_group_tables *tables, bool *scope);
  */
 void own_group_sweep(int parent);
 
+/* Whether systemd says that our v2 group is delegated (Delegate= of systemd.resource-control(5), its mark on the
+ * directory): then groups belong below it, whatever else could be written. */
+bool own_group_is_delegated(void);
+
 /*
  * For a process that sits, alone, in a group that is delegated to it: moves it into a new group below, so that others can
  * be made beside it, and switches the controllers on. 0, or -1 with errno: as before.

@@ -48,6 +48,9 @@ def limits(t, jail, mode):
         del seen["memory.swap.max"], wanted["memory.swap.max"]  # a kernel without swap accounting
     t.equal(seen, wanted, f"{mode}: the limits are the group's")
     t.ok(os.path.basename(top).startswith("agent-") and os.path.basename(job) == "job", f"{mode}: the payload is in it", job)
+    uid = int(read(f"/proc/{read(job, 'cgroup.procs').split()[0]}/status").split("\nUid:")[1].split()[0])
+    t.ok(7000000 <= uid < 7065536 if "AGENT_TEST_SUBUID" in os.environ else (uid == os.geteuid()) == (mode == "user"),
+         f"{mode}: as whom it should be", uid)
     helper = read(ctl, "cgroup.procs").split()
     t.ok(len(helper) >= 1 and not set(helper) & set(read(job, "cgroup.procs").split()), f"{mode}: the helper beside it, not in it", helper)
     with open(os.path.join(job, "cgroup.kill"), "w") as file:

@@ -14,10 +14,10 @@ import subprocess
 # What the guest needs; what these depend on follows.
 PACKAGES = ["systemd", "dbus", "dbus-user-session", "libpam-systemd", "kmod", "python3", "git", "bash", "coreutils",
             "util-linux", "mount", "procps", "grep", "sed", "findutils", "netbase", "base-files", "base-passwd", "passwd", "libc-bin", "mawk", "diffutils", "tar", "gzip",
-            "dash", "strace", "login", "make"]
+            "dash", "strace", "login", "make", "uidmap"]
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|zoneinfo)/|/boot/|/usr/lib/modules|/lib/modules")
 KEPT_ETC = ["nsswitch.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "security", "login.defs", "alternatives", "dbus-1"]
-USERS = {"dev": 2001, "plain": 2002, "shut": 2003}  # ordinary users; guest says what each may
+USERS = {"dev": 2001, "plain": 2002, "shut": 2003, "ranger": 2004}  # ordinary users; guest says what each may
 
 
 class Missing(Exception):
@@ -171,6 +171,8 @@ def put_users(top):
         for name, uid in USERS.items():
             lines.append(f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash\n" if file == "passwd" else f"{name}:x:{uid}:\n")
         put(top, "etc/" + file, "".join(lines))
+    for file in ("subuid", "subgid"):
+        put(top, "etc/" + file, "ranger:7000000:65536\n")
     for name, uid in USERS.items():
         home = os.path.join(top, "home", name)
         os.mkdir(home, 0o700)
@@ -207,6 +209,7 @@ def stage(top, version, build, tests):
     put_alternatives(top)
     put_tree(build, os.path.join(top, "opt/agent/build"))
     put_tree(tests, os.path.join(top, "opt/agent/tests"))
+    put_tree(os.path.join(tests, "../hooks"), os.path.join(top, "opt/agent/hooks"))
     for path in glob.glob(os.path.join(tests, "../pipeline/*.h")):  # tests read the numbers of rows and descriptors there
         with open(path, encoding="utf-8") as file:
             put(top, "opt/agent/pipeline/" + os.path.basename(path), file.read())

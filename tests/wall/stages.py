@@ -41,6 +41,7 @@ ROWS = {
     "agent-change": "quiet",
     "agent-fetch mirror": "launcher",
 }
+BRIEF = {"agent-dial", "agent-model", "agent-test", "agent-publish"}  # a network, a secret, a jail, programs to run
 LAUNCHERS = [row for row in ROWS if ROWS[row] == "launcher"]
 PATHLESS = {"agent-forge issue", "agent-apply words", "agent-forge pull", "agent-fetch mirror"}  # no repository of a user's
 WRITERS = {"agent-layer", "agent-fetch warm", "agent-apply edit", "agent-apply try", "agent-test", "agent-change",
@@ -624,9 +625,13 @@ def main():
     read_row_numbers()
     with Tap() as t:
         t.equal(sorted(ROW_NUMBERS), sorted(ROWS), "the test knows every row of the table that is a stage")
+        if "AGENT_TEST_BRIEF" in os.environ:  # another kernel on a slow machine (tests/vm): one row of each kind
+            for row in [row for row in ROWS if row not in BRIEF]:
+                del ROWS[row]
         if os.geteuid() == 0:
             check_user(t, 0, abi)
-            check_user(t, USER, abi)
+            if "AGENT_TEST_BRIEF" not in os.environ:
+                check_user(t, USER, abi)
         else:
             check_user(t, os.geteuid(), abi)
             t.skip("root: every row", "needs root")
