@@ -143,7 +143,7 @@ def find_begun():
     """The path to the marker of the test command, through the root of a process of its jail."""
     for group in glob.glob(GROUP + "/**/agent-[0-9]*/job", recursive=True):
         for pid in in_group(group):
-            path = f"/proc/{pid}/root/work/begun"
+            path = os.path.join(f"/proc/{pid}/root", "work/begun")
             if os.path.exists(path):
                 return path
     return None
