@@ -192,7 +192,9 @@ static const struct option_spec hook_options[] = {
     {NULL}};
 
 static const struct option_spec mirror_options[] = {
-    {"-c", "KEY=VALUE", NULL, "operator configuration"}, {NULL}};
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
 
 static const struct option_spec gc_options[] = {
     {"--days", "N", NULL, "remove runs and layers not used for N days (default: 30)"},

@@ -26,7 +26,7 @@ same "README's exit statuses are the code's (agent help exit)" "$(between exit)"
 
 # ---- options: help against manual page, both ways ----
 page=cmd/agent/agent.1
-for command in run resume publish show jail audit doctor verify replay edit hook queue work maintain gc completion; do
+for command in run resume publish show jail audit doctor verify replay edit hook queue work maintain mirror gc completion; do
 	"$agent" "$command" --help >"$TMP/help" 2>&1 || true
 	grep -oE '(^|[[:space:],|[])--?[A-Za-z][a-z-]*' "$TMP/help" | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u >"$TMP/helped"
 	# the subcommand's section: from its ".Ss" or ".It Cm" to the next
