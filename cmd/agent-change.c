@@ -95,8 +95,10 @@ static int list_dir(void *arg, const char *path, size_t max, struct taken_dir *d
 	for (size_t i = 0; i < list.len; i++) {
 		struct jail_take_entry *entry = &list.items[i];
 
-		dir->items[i] = (struct taken_entry){kinds[entry->kind], entry->mode,
-						     entry->size, MEM_STEAL(entry->name)};
+		dir->items[i].kind = kinds[entry->kind];
+		dir->items[i].mode = entry->mode;
+		dir->items[i].size = entry->size;
+		dir->items[i].name = MEM_STEAL(entry->name);
 	}
 	jail_take_list_release(&list);
 	return 0;
