@@ -228,14 +228,18 @@ static void leave(struct walk *walk)
 /* Changes what is in walk->dir, which becomes the last level. */
 static int enter(struct walk *walk)
 {
-	int copy = fcntl(walk->dir, F_DUPFD_CLOEXEC, 3), result = 0, saved;
-	DIR *list = copy < 0 ? NULL : fdopendir(copy);
+	int copy AUTO_FD = fcntl(walk->dir, F_DUPFD_CLOEXEC, 3);
+	int result = 0, saved;
+	DIR *list = NULL;
 	struct dirent *entry;
 	struct level *level;
 	struct stat st;
 
-	if (!list || fstat(walk->dir, &st) < 0)
-		return -1; /* the process is about to end */
+	if (copy >= 0 && fstat(copy, &st) == 0)
+		list = fdopendir(copy);
+	if (!list)
+		return -1;
+	fd_steal(&copy); /* it is the list's */
 	if (walk->depth == walk->room) {
 		walk->room = 2 * walk->room + 16;
 		walk->levels = mem_realloc(walk->levels, walk->room, sizeof(walk->levels[0]));
