@@ -140,6 +140,11 @@ static const char *take_notify_network(struct hook_rule *rule, const char *value
 	return take_flag(&rule->notify_network, value);
 }
 
+static const char *take_start_worker(struct hook_rule *rule, const char *value)
+{
+	return take_flag(&rule->start_worker, value);
+}
+
 static const char *take_state(struct hook_rule *rule, const char *value)
 {
 	rule->state_dir = value;
@@ -188,6 +193,9 @@ static const struct variable variables[] = {
      0, take_notify_network},
     {"agent.state", "", "state directory whose queue gets the jobs, instead of the hook's own",
      VALUE_WHOLE, 0, take_state},
+    {"agent.startWorker", "no",
+     "yes: a push that has a job starts agent work --once, where no service runs agent work",
+     VALUE_WHOLE, 0, take_start_worker},
 };
 
 static bool is_list(const struct variable *variable)

@@ -39,6 +39,7 @@ struct hook_rule {
 	bool on_task;	     /* result = task: results go to the task branch itself */
 	const char *notify;  /* command line that is told of a job's end; "": none. Borrowed */
 	bool notify_network; /* it runs beside the hooks, not in a jail */
+	bool start_worker;   /* a hook that made a job starts a worker for it */
 	const char *state_dir; /* where the queue is; "": as the environment says. Borrowed */
 };
 

@@ -40,7 +40,7 @@ struct plan {
 	int source[FDS_MOST]; /* what becomes descriptor i; -1: closed */
 	bool in_session_root; /* umask, chdir("/"): a stage, not a program of somebody else */
 	int death; /* signal at our end: SIGKILL; SIGTERM for git receive-pack, which then removes its
-		      quarantine */
+		      quarantine; 0: it lives on */
 	bool switch_user;
 	uid_t uid;
 	gid_t gid;
@@ -472,8 +472,8 @@ static int plan_user(struct plan *plan, uid_t uid, struct error *err)
 	return 0;
 }
 
-int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd,
-		  int stderr_fd, uid_t uid, struct child *child, struct error *err)
+static int start_outside(const char *const *argv, const char *const *env, const int stdio[3],
+			 uid_t uid, int death, struct child *child, struct error *err)
 {
 	char *path AUTO_FREE = spawn_find(argv[0], env, err);
 	struct plan plan;
@@ -485,10 +485,8 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 	plan.path = path;
 	plan.argv = argv;
 	plan.env = env;
-	plan.source[STDIN_FILENO] = stdin_fd;
-	plan.source[STDOUT_FILENO] = stdout_fd;
-	plan.source[STDERR_FILENO] = stderr_fd;
-	plan.death = SIGTERM;
+	memcpy(plan.source, stdio, 3 * sizeof(*stdio));
+	plan.death = death;
 	result = plan_user(&plan, uid, err);
 	if (result == 0)
 		result = start(&plan, child, argv[0], err);
@@ -496,6 +494,24 @@ int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd,
 		return result;
 	child->control = child->stderr_fd = -1;
 	return 0;
+}
+
+int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd,
+		  int stderr_fd, uid_t uid, struct child *child, struct error *err)
+{
+	const int stdio[3] = {stdin_fd, stdout_fd, stderr_fd};
+
+	return start_outside(argv, env, stdio, uid, SIGTERM, child, err);
+}
+
+int spawn_lasting(const char *const *argv, const char *const *env, const int stdio[3],
+		  struct error *err)
+{
+	struct child child = {.pidfd = -1};
+	int result = start_outside(argv, env, stdio, (uid_t)-1, 0, &child, err);
+
+	fd_close_ptr(&child.pidfd);
+	return result;
 }
 
 /* ---- programs that a row lists ---- */

@@ -46,6 +46,10 @@ void spawn_release(struct child *child);
 int spawn_outside(const char *const *argv, const char *const *env, int stdin_fd, int stdout_fd,
 		  int stderr_fd, uid_t uid, struct child *child, struct error *err);
 
+/* The same for one that goes on when we have ended, and that nobody waits for: a worker that a hook starts. */
+int spawn_lasting(const char *const *argv, const char *const *env, const int stdio[3],
+		  struct error *err);
+
 /*
  * Starts a program that the row lists among its children (agent-publish: git, ssh-agent,
  * ssh-add) from within that row, whose restrictions it inherits. argv[0] is a name of the list,

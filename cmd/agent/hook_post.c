@@ -4,11 +4,13 @@
 #include "hook.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,10 +21,13 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/queue.h"
+#include "pipeline/spawn.h"
 #include "task.h"
+#include "work.h"
 
 #define ANSWER_MAX (1 << 20)
 #define ANSWER_S 20
+#define WORKER_LOG_MAX (1 << 20)
 
 /* As servers name the pusher (push_agent): for people, not for rights. */
 static const char *pusher(void)
@@ -77,6 +82,32 @@ static void tell(void *arg, const char *ref, const char *text)
 
 /* ---- our own queue ---- */
 
+/* For a machine where no service works: it ends when nothing is left, and what it says is in worker.log. Several at once
+ * share the jobs and their limits. */
+static int start_worker(const char *state, struct error *err)
+{
+	const char *dir = spawn_program_dir(err);
+	char *program AUTO_FREE = NULL, *log AUTO_FREE = NULL;
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), words AUTO_FD = -1, result;
+	struct stat st;
+	char **env;
+
+	if (!dir)
+		return err->kind;
+	program = mem_printf("%s/agent", dir);
+	log = mem_printf("%s/worker.log", state);
+	words = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (null < 0 || words < 0 || fstat(words, &st) < 0 ||
+	    (st.st_size > WORKER_LOG_MAX && ftruncate(words, 0) < 0))
+		return error_errno(err, ERROR_LATER, errno, "%s", log);
+	env = work_env();
+	result =
+	    spawn_lasting((const char *const[]){program, "work", "--once", NULL},
+			  (const char *const *)env, (const int[]){null, words, words}, err);
+	work_env_free(env);
+	return result;
+}
+
 static int enqueue(struct push *push, struct supervisor *sup, const struct options *options,
 		   const struct task_ask *asks, size_t count, struct error *err)
 {
@@ -84,13 +115,18 @@ static int enqueue(struct push *push, struct supervisor *sup, const struct optio
 	char *state AUTO_FREE = hook_state_dir(&rule, err);
 	struct queue *queue AUTO_QUEUE = state ? queue_open(state, err) : NULL;
 	struct task_site site = {.repo = push->repo, .rules = push->rules}; /* borrowed */
+	struct error idle = {0};
 	int result;
 
 	if (!queue)
 		return err->kind;
 	result =
 	    task_take(&site, queue, sup, options, asks, count, "hook", false, tell, NULL, err);
-	return result ? result : queue_watch(queue, push->repo.git_dir, true, err);
+	if (result == 0)
+		result = queue_watch(queue, push->repo.git_dir, true, err);
+	if (result == 0 && rule.start_worker && start_worker(state, &idle))
+		hook_say("note: no worker was started for it: %s", idle.message);
+	return result;
 }
 
 /* ---- a worker's ---- */

@@ -441,6 +441,28 @@ def unwell(t, place):
         t.ok(result.status == 2 and (wanted in result.err or wanted in result.out), f"agent queue {' '.join(words)}: 2", result.text)
 
 
+def starting(t, place):
+    site = TaskSite(place, "starting", startWorker="yes")
+    log = os.path.join(place.state, "worker.log")
+    for count in (1, 2):
+        place.write(log, "x" * (2 << 20 if count == 1 else 0))
+        site.commit(f"Translate two, {count}")
+        status, text = site.push(f"HEAD:task/{count}")
+        t.ok(status == 0 and f"task/{count}: job" in text and "note:" not in text, "a push starts a worker and does not wait for it", text)
+        wanted = "done" if ROOT_USER else "parked"
+        t.ok(wait_for(lambda: site.states() == [wanted] * count), "which does the job", str(site.jobs()))
+        t.ok(wait_for(lambda: not place.leftovers()), "and ends")
+    with open(log) as f:
+        said = f.read()
+    t.ok("xxx" not in said and "job" in said, "what it says is kept, up to a size", said[:2000])
+    os.unlink(log)
+    os.mkdir(log)
+    site.commit("Translate two, 3")
+    status, text = site.push("HEAD:task/3")
+    t.ok(status == 0 and "no worker was started" in text and "worker.log" in text, "one that cannot start is said", text)
+    t.equal(site.states()[2], "queued", "and the job waits")
+
+
 def socket(t, place):
     """A worker that is root, and hooks that are the repository's owner: who may not write its queue."""
     if not ROOT_USER:
@@ -567,7 +589,7 @@ def hostile_owner(t, place):
 
 def main():
     with Tap() as t:
-        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, names, unwell, socket, hostile_owner):
+        for part in (from_end_to_end, sources, stealing, loops, lost, at_once, superseding, telling, names, unwell, starting, socket, hostile_owner):
             if not ROOT_USER and part in (stealing, loops):
                 t.skip(part.__name__, "an ordinary user's jobs are parked: no uid of their own for the tests")
                 continue
