@@ -109,6 +109,65 @@ static void complete(struct repository *repo)
 	find_alternates(repo, objects, 0);
 }
 
+/* ---- whose it is ---- */
+
+static bool is_public(const char *path)
+{
+	char *part AUTO_FREE = mem_strdup(path), *slash;
+	mode_t needed = S_IROTH | S_IXOTH;
+	struct stat st;
+
+	while (part[0]) {
+		if (stat(part, &st) < 0 || (st.st_mode & needed) != needed)
+			return false;
+		needed = S_IXOTH; /* of those above */
+		slash = strrchr(part, '/');
+		*slash = '\0';
+	}
+	return true;
+}
+
+static int foreign(const char *top, const char *path, const struct stat *st, struct error *err)
+{
+	error_set(err, ERROR_USAGE,
+		  "%s leads to %s, which belongs to uid %u: root does not follow it there", top,
+		  path, (unsigned)st->st_uid);
+	return error_next(err,
+			  "start agent as the repository's owner, or chown what it leads to");
+}
+
+/* Root may read everything: for whoever owns the repository it reads what is theirs, and objects that are everybody's. */
+static int check_owner(const struct repository *repo, struct error *err)
+{
+	const char *work = repo->work_dir ? repo->work_dir : repo->git_dir;
+	size_t len = strlen(work);
+	bool beneath = strncmp(repo->git_dir, work, len) == 0 &&
+		       (repo->git_dir[len] == '/' || !repo->git_dir[len]);
+	const char *top = beneath ? repo->git_dir : work; /* a file .git or a link led away */
+	const char *const own[] = {repo->git_dir, repo->common_dir};
+	struct stat theirs, st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (lstat(top, &theirs) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "%s", top);
+	if (theirs.st_uid == 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		if (lstat(own[i], &st) < 0)
+			return error_errno(err, ERROR_USAGE, errno, "%s", own[i]);
+		if (st.st_uid != theirs.st_uid)
+			return foreign(top, own[i], &st, err);
+	}
+	for (size_t i = 0; i < repo->alternate_count; i++) {
+		if (lstat(repo->alternates[i], &st) < 0)
+			return error_errno(err, ERROR_USAGE, errno, "%s", repo->alternates[i]);
+		if (st.st_uid != theirs.st_uid && !is_public(repo->alternates[i]))
+			return foreign(top, repo->alternates[i], &st, err);
+	}
+	return 0;
+}
+
 int repository_find(const char *start, struct repository *repo, struct error *err)
 {
 	char *dir AUTO_FREE = realpath(start ? start : ".", NULL);
@@ -139,7 +198,7 @@ int repository_find(const char *start, struct repository *repo, struct error *er
 		slash[slash == dir ? 1 : 0] = '\0';
 	}
 	complete(repo);
-	return 0;
+	return check_owner(repo, err);
 }
 
 void repository_release(struct repository *repo)

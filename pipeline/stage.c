@@ -188,6 +188,9 @@ static int path_list_add(struct path_list *list, const char *path, enum path_use
 static int add_job_paths(struct path_list *list, const struct json *paths,
 			 const struct stage_path *row, struct error *err)
 {
+	/* Found by discover.c, and free of links then. */
+	static const char *const real[] = {"repo", "common", "alternates", "workdir"};
+	size_t before = list->count;
 	char key[64];
 	const struct json *node;
 	int result = 0;
@@ -197,12 +200,15 @@ static int add_job_paths(struct path_list *list, const struct json *paths,
 	if (!node || js_is_null(node))
 		return 0;
 	if (js_is_string(node))
-		return path_list_add(list, js_text(node), row->use, err);
-	if (!js_is_array(node))
+		result = path_list_add(list, js_text(node), row->use, err);
+	else if (!js_is_array(node))
 		return error_set(err, ERROR_ISOLATION,
 				 "the job's path \"%s\" is no string or list", key);
 	for (size_t i = 0; result == 0 && i < js_len(node); i++)
 		result = path_list_add(list, js_text(js_at(node, i)), row->use, err);
+	for (size_t i = 0; i < ARRAY_LEN(real); i++)
+		for (size_t k = before; strcmp(real[i], key) == 0 && k < list->count; k++)
+			list->items[k].unlinked = true;
 	return result;
 }
 

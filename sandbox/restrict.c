@@ -123,7 +123,8 @@ static void landlock_handled(const struct restrict_policy *policy, int abi,
 static int landlock_add(int ruleset, const struct restrict_path *path, uint64_t handled,
 			struct error *err)
 {
-	int fd AUTO_FD = open(path->path, O_PATH | O_CLOEXEC);
+	int fd AUTO_FD = path->unlinked ? fd_open_unlinked(path->path, O_PATH)
+					: open(path->path, O_PATH | O_CLOEXEC);
 	struct path_beneath_attr rule;
 	struct stat st;
 

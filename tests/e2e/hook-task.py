@@ -574,6 +574,25 @@ def hostile_owner(t, place):
     t.ok(os.path.islink(site.bare) and "Too many levels of symbolic links" in worked.err, "a link in the repository's place is not followed", worked.text)
     t.ok(not os.path.exists(marker), "and no command of its owner's runs as root", os.path.exists(marker) and open(marker).read())
 
+    # what is nobody's but root's, as if it were a part of it
+    secret = place.repository({"a.txt": "one\ntwo\n"}, name="secret", test="true")
+    place.git("commit", "-q", "--allow-empty", "-m", "A title that nobody may know", cwd=secret)
+    place.git("push", "-q", "origin", "main:task/x", cwd=secret)
+    os.chmod(secret + ".git", 0o700)
+    for name, file, text in (("alternate", "evil.git/objects/info/alternates", secret + ".git/objects\n"), ("commondir", "evil.git/commondir", secret + ".git\n"),
+                             ("gitdir", "evil.git/.git", f"gitdir: {secret}.git\n")):
+        evil = os.path.join(theirs, name, "evil.git")
+        place.git("init", "-q", "--bare", evil)
+        place.write(os.path.join(theirs, name, file), text)
+        place.write(evil + "/refs/heads/task/x", place.git("rev-parse", "main", cwd=secret) + "\n")
+        subprocess.run(["chown", "-R", f"{uid}:{uid}", theirs], check=True)
+        found = place.agent("queue", "reconcile", "--repo", evil)
+        t.ok(found.status == 2 and "root does not follow it there" in found.err and "A title" not in found.text, "root is led nowhere: " + name, found.text)
+        os.chmod(secret + ".git", 0o755)
+        found = place.agent("queue", "reconcile", "--repo", evil)
+        t.equal(found.status, 0 if name == "alternate" else 2, "but to objects that everybody may read: " + name, found.text)
+        os.chmod(secret + ".git", 0o700)
+
     # root's own, but others may write its hooks
     shared = TaskSite(place, "shared", install=False)
     shared.commit("Translate two")
