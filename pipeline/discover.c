@@ -264,6 +264,7 @@ char *repository_remote_url(const struct repository *repo, const char *name, str
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	struct wanted wanted = {.name = name};
 	char *path AUTO_FREE = NULL;
+	struct stat st;
 	int fd AUTO_FD = -1;
 
 	if (strpbrk(name, "/:")) {
@@ -278,6 +279,14 @@ char *repository_remote_url(const struct repository *repo, const char *name, str
 	strbuf_init(&text, CONFIG_MAX_BYTES);
 	if (fd < 0 || fd_read_all(fd, &text) < 0) {
 		error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
+		return NULL;
+	}
+	/* It would say where the operator's credential goes. */
+	if (geteuid() == 0 && (fstat(fd, &st) < 0 || st.st_uid != 0)) {
+		error_set(err, ERROR_USAGE,
+			  "%s belongs to another user: root takes no remote from it", path);
+		error_next(err, "name the remote by its URL (publish.remote, --remote URL), or "
+				"start agent as that user");
 		return NULL;
 	}
 	if (config_parse(text.data, text.len, path, seen_remote, &wanted, err)) {

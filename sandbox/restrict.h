@@ -18,7 +18,8 @@ enum restrict_access { RESTRICT_READ, RESTRICT_WRITE, RESTRICT_EXECUTE };
 struct restrict_path {
 	const char *path; /* absolute; a missing one is skipped */
 	enum restrict_access access;
-	bool unlinked; /* a real path: one that leads through a symbolic link by now is refused */
+	bool
+	    unlinked; /* a real path: one that leads through a symbolic link by now is refused */
 };
 
 struct restrict_policy {

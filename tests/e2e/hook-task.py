@@ -593,6 +593,12 @@ def hostile_owner(t, place):
         t.equal(found.status, 0 if name == "alternate" else 2, "but to objects that everybody may read: " + name, found.text)
         os.chmod(secret + ".git", 0o700)
 
+    # where a credential of the operator's would go
+    place.git("remote", "set-url", "origin", "https://evil.example/x.git", cwd=site.repo)
+    os.chown(site.repo + "/.git/config", uid, uid)
+    ran = place.agent("run", "-m", "Translate two", cwd=site.repo)
+    t.ok(ran.status == 2 and "root takes no remote from it" in ran.err, "root takes no remote from another's configuration", ran.text)
+
     # root's own, but others may write its hooks
     shared = TaskSite(place, "shared", install=False)
     shared.commit("Translate two")
