@@ -28,6 +28,7 @@
 
 #define MESSAGE_MAX (64 << 20)
 #define MESSAGE_S 10
+#define WORDS_MAX 65536 /* of a push option, as git has it; of a pusher's name, a reason */
 
 static void tell(void *arg, const char *ref, const char *text)
 {
@@ -205,7 +206,10 @@ static int read_asks(const struct json *message, struct task_ask **asks, size_t 
 					 .skip = js_str(one, "skip", NULL),
 					 .pusher = js_str(one, "pusher", NULL)};
 		if (strncmp(ask->ref, "refs/", 5) != 0 ||
-		    (ask->tip[0] && !text_is_hex(ask->tip, 40)))
+		    (ask->tip[0] && !text_is_hex(ask->tip, 40)) ||
+		    js_text_len(js_get(one, "option")) > WORDS_MAX ||
+		    js_text_len(js_get(one, "skip")) > WORDS_MAX ||
+		    js_text_len(js_get(one, "pusher")) > WORDS_MAX)
 			return error_set(err, ERROR_USAGE, "branch %zu is malformed", i + 1);
 	}
 	*count = js_len(list);
