@@ -325,7 +325,8 @@ static int visit_all(struct upkeep *upkeep, struct error *err)
 			continue;
 		error_set(&unknown, ERROR_USAGE, "there is no task %s",
 			  upkeep->options->words[i]);
-		error_next(&unknown, "agent maintain --list tells them");
+		error_next(&unknown, "agent maintain --list tells them%s",
+			   upkeep_not_counted(upkeep));
 		upkeep_complain(upkeep, &unknown);
 	}
 	return result;
@@ -342,7 +343,9 @@ int cmd_maintain(struct options *options, struct error *err)
 	upkeep.state = rundir_state_dir(err);
 	upkeep.record = upkeep.state ? record_open(upkeep.state, err) : NULL;
 	result = upkeep.record ? visit_all(&upkeep, err) : err->kind;
-	if (result == 0 && (options->list || options->json))
+	/* a person who asked for all and has none; the clock asks in vain all day */
+	if (result == 0 && (options->list || options->json ||
+			    (!options->due && !upkeep.tasks && !upkeep.worst)))
 		result = upkeep_print(&upkeep, err);
 	record_close(upkeep.record);
 	js_free(upkeep.told);

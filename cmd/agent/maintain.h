@@ -30,7 +30,11 @@ struct upkeep {
 	struct json *told; /* owned: an object a task, for --json and --list */
 	int worst;	   /* the error kind that it ends with; 0: all went well */
 	size_t ran, skipped;
+	size_t tasks; /* that were found, asked for or not */
 };
+
+/* What to add where tasks are missed that a repository may well have; "": nothing. */
+const char *upkeep_not_counted(const struct upkeep *upkeep);
 
 /* Something ended with that kind of error: the worst of them is the command's. */
 void upkeep_note(struct upkeep *upkeep, int kind);

@@ -90,7 +90,7 @@ int upkeep_print(struct upkeep *upkeep, struct error *err)
 		js_format_ascii(upkeep->told, &out);
 		strbuf_addc(&out, '\n');
 	} else if (!js_len(upkeep->told)) {
-		strbuf_adds(&out, "no tasks\n");
+		strbuf_addf(&out, "no tasks%s\n", upkeep_not_counted(upkeep));
 	}
 	for (size_t i = 0; !upkeep->options->json && i < js_len(upkeep->told); i++) {
 		const struct json *told = js_at(upkeep->told, i);

@@ -200,12 +200,27 @@ static int add_own(struct upkeep *upkeep, struct upkeep_place *place, struct err
 	return 0;
 }
 
+static bool own_count(const struct upkeep *upkeep)
+{
+	return strcmp(config_get(upkeep->options->config, "maintain.fromRepository"), "yes") ==
+	       0;
+}
+
+const char *upkeep_not_counted(const struct upkeep *upkeep)
+{
+	return own_count(upkeep) ? ""
+				 : "; those in a repository's .agent/maintain/ count with "
+				   "maintain.fromRepository = yes";
+}
+
 int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
 {
+	int result;
+
 	add_configured(upkeep, place);
-	if (strcmp(config_get(upkeep->options->config, "maintain.fromRepository"), "yes") != 0)
-		return 0;
-	return add_own(upkeep, place, err);
+	result = own_count(upkeep) ? add_own(upkeep, place, err) : 0;
+	upkeep->tasks += place->count;
+	return result;
 }
 
 int upkeep_inputs(const struct upkeep *upkeep, const struct upkeep_place *place,

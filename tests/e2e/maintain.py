@@ -65,7 +65,14 @@ with Tap() as t, Place() as place:
     # ---- who may ----
     repo = fresh()
     result = maintain(repo, "--list", allow=False)
-    t.equal((result.status, result.out), (0, "no tasks\n"), "a repository's tasks are nobody's until the operator allows them", result.text)
+    missed = "; those in a repository's .agent/maintain/ count with maintain.fromRepository = yes\n"
+    t.equal((result.status, result.out), (0, "no tasks" + missed), "a repository's tasks are nobody's until the operator allows them", result.text)
+    result = maintain(repo, "translate", allow=False)
+    t.ok(result.status == 2 and "agent maintain --list tells them" + missed in result.err, "who names one is told so", result.text)
+    result = maintain(repo, allow=False)
+    t.equal((result.status, result.out), (0, "no tasks" + missed), "and who asks for all", result.text)
+    result = maintain(repo, "--due", allow=False)
+    t.equal((result.status, result.out + result.err), (0, ""), "but not the clock", result.text)
     shown = listed(repo)["translate"]
     t.equal((shown["kind"], shown["outcome"], shown["from"]), ("prompt", None, ".agent/maintain/translate.md"), "then they are listed", shown)
     place.write(os.path.join(repo, ".agent/maintain/other.md"), TASK)
