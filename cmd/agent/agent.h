@@ -183,6 +183,8 @@ int run_check_remote(struct run *run, struct error *err);
 int run_check_command(const struct run *run, struct error *err);
 /* ERROR_ISOLATION where nobody watches the run and its tests can have no uid of their own (DESIGN section 3). */
 int run_check_uid(const struct run *run, struct error *err);
+/* Whether tests that are started by this user have a uid that nothing else has. false: *why not, *next what to do, both static. */
+bool tests_get_own_uid(const struct config *config, const char **why, const char **next);
 
 /* Once: the model's name, its base URL, its key. 0 or an error kind that says what is missing.
  */

@@ -119,15 +119,24 @@ int run_check_remote(struct run *run, struct error *err)
 	return result;
 }
 
-int run_check_uid(const struct run *run, struct error *err)
+bool tests_get_own_uid(const struct config *config, const char **why, const char **next)
 {
-	const char *why = "jail.uid = shared", *next = "take jail.uid out of the configuration";
 	struct subuid ids;
 
-	if (!run->separate_uid || geteuid() == 0)
-		return 0;
-	if (!(run->config && strcmp(config_get(run->config, "jail.uid"), "shared") == 0) &&
-	    subuid_find(&ids, &why, &next))
+	if (geteuid() == 0)
+		return true;
+	if (!config || strcmp(config_get(config, "jail.uid"), "shared") != 0)
+		return subuid_find(&ids, why, next);
+	*why = "jail.uid = shared";
+	*next = "take jail.uid out of the configuration";
+	return false;
+}
+
+int run_check_uid(const struct run *run, struct error *err)
+{
+	const char *why, *next;
+
+	if (!run->separate_uid || tests_get_own_uid(run->config, &why, &next))
 		return 0;
 	error_set(err, ERROR_ISOLATION,
 		  "nobody watches this run, and its tests would have the uid of whoever starts "

@@ -144,8 +144,10 @@ int hook_gate(struct options *options, const struct hook_rule *rule,
 	int result = run_check_uid(&run, err);
 
 	if (result)
-		return error_next(err, "let the hook start as root: agent(1), HOOKS; or take "
-				       "the gate out: git config --unset-all agent.gate");
+		return error_next(err,
+				  "let the hook start as root, or as a user with "
+				  "subordinate ids: agent(1), HOOKS; or take the gate out: "
+				  "git config --unset-all agent.gate");
 	scope_enter(&ignored); /* what it lacks is agent-jail's to say */
 	result = begin(&run, options, rule, repo, err);
 	if (result == 0)

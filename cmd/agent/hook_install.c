@@ -301,6 +301,7 @@ static void check_rules(const struct place *place, const struct config *config, 
 {
 	const struct hook_rules *rules = &place->rules;
 	bool closed, gates = hook_rules_gates(rules, &closed);
+	const char *why, *next;
 
 	if (place->config_error.kind) {
 		wrong(count, "%s: every push is refused", place->config_error.message);
@@ -315,10 +316,11 @@ static void check_rules(const struct place *place, const struct config *config, 
 	if (rules->other_ids)
 		wrong(count, "its object ids are not SHA-1, which agent cannot read: what is "
 			     "to be looked at is refused");
-	if (closed && geteuid() != 0)
-		wrong(count, "agent.gate: tests need a uid of their own, so the hook must "
-			     "start as root: "
-			     "pushes to gated refs are refused");
+	if (closed && !tests_get_own_uid(config, &why, &next))
+		wrong(count,
+		      "agent.gate: tests need a uid of their own, so the hook must start as "
+		      "root, or as a user with subordinate ids: pushes to gated refs are "
+		      "refused");
 	if (gates && owner != 0 && owner != geteuid())
 		printf("note   the repository belongs to uid %u: git as uid %u wants "
 		       "safe.directory\n",
