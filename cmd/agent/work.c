@@ -168,10 +168,19 @@ static void release(struct worker *worker, struct slot *slot)
 static int settle(struct worker *worker, struct slot *slot, enum queue_end end,
 		  const char *reason, struct error *err)
 {
+	static const char *const became[] = {
+	    [QUEUE_DONE] = "",
+	    [QUEUE_REFUSED] = "refused: ",
+	    [QUEUE_SKIPPED] = "skipped: ",
+	    [QUEUE_PARKED] = "parked: ",
+	    [QUEUE_AGAIN] = "failed: ",
+	    [QUEUE_BACK] = "back in the queue: ",
+	};
+	char *text AUTO_FREE = mem_printf("%s%s", became[end], reason);
 	int result =
 	    queue_settle(worker->queue, &worker->rules, slot->job.id, end, reason, err);
 
-	say(slot, reason);
+	say(slot, text);
 	release(worker, slot);
 	return result;
 }

@@ -42,6 +42,7 @@ def from_end_to_end(t, place):
         t.ok(job["state"] == "parked" and "would have the uid of whoever starts" in job["reason"],
              "without a uid of its own its tests are not run: parked", worked.text)
         t.contains(worked.err, "start agent work as root", "with the remedy")
+        t.contains(worked.err, "job 1: parked: nobody watches", "and the worker's last word of a job says what became of it")
         t.equal(place.artefact("report.json", job["run"])["exit_status"], 125, "as 125")
         t.ok(not os.path.exists(os.path.join(place.run_dir(job["run"]), "round-1")), "before the model is asked")
         t.contains(site.note(tip), "agent: isolation", "and the pusher finds a note")
