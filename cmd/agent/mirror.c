@@ -309,7 +309,7 @@ static int fetch_one(const struct config *config, const char *state,
 	if (f.remote.kind == REMOTE_LOCAL) {
 		error_set(err, ERROR_USAGE, "mirror.%s.url = %s is on this machine",
 			  mirror->name, mirror->url);
-		return error_next(err, "agent maintain --repo %s works on it", mirror->url);
+		return error_next(err, "agent maintain --repo %s works on it", f.remote.path);
 	}
 	if (prepare(&f, state, err) || open_credential(&f, err) || make_job(&f, &job, err) ||
 	    run_stage(&f, job, sup, &result, err))
