@@ -538,7 +538,7 @@ static bool can_be_named(const struct take *take, const char *ref)
 static int take_batch(const struct take *take, const struct task_ask *asks, size_t count,
 		      struct error *err)
 {
-	const struct task_ask *left[BATCH];
+	const struct task_ask *left[BATCH] = {NULL};
 	size_t many = 0;
 
 	for (size_t i = 0; i < count; i++)
