@@ -106,6 +106,7 @@ const struct command *command_at(size_t index);	      /* NULL past the end */
 #define BASE_MAX (1 << 20)
 #define CHANGES_MAX (64 << 20)
 #define TREE_MAX (4 << 20)
+#define REQUEST_MAX (1 << 20)
 #define PATCH_MAX (128 << 20)
 #define VERDICT_MAX (1 << 20)
 

@@ -77,7 +77,7 @@ static struct json *list_as_json(const struct task_list *list)
 }
 
 /* What the run's request says of the task: pipeline stages take it from there. */
-static struct json *task_as_json(const struct task *task)
+static struct json *task_as_json(const struct task *task, const char *inputs)
 {
 	const struct {
 		const char *key;
@@ -90,6 +90,7 @@ static struct json *task_as_json(const struct task *task)
 
 	js_set_str(json, "name", task->name);
 	js_set_str(json, "origin", task->origin);
+	js_set_str(json, "inputs", inputs);
 	if (task->paths.count)
 		js_set(json, "paths", list_as_json(&task->paths));
 	if (task->labels.count)
@@ -102,8 +103,8 @@ static struct json *task_as_json(const struct task *task)
 }
 
 static struct json *make_request(const struct upkeep *upkeep, const struct upkeep_place *place,
-				 const struct task *task, struct strbuf *text,
-				 struct error *err)
+				 const struct task *task, const char *inputs,
+				 struct strbuf *text, struct error *err)
 {
 	const char *rev = config_get(upkeep->options->config, "maintain.ref");
 	struct json *request AUTO_JSON = NULL, *pairs;
@@ -124,7 +125,7 @@ static struct json *make_request(const struct upkeep *upkeep, const struct upkee
 	if (task->registries)
 		js_push_str(pairs, "command.network=registries");
 	js_set(request, "pairs", pairs);
-	js_set(request, "maintenance", task_as_json(task));
+	js_set(request, "maintenance", task_as_json(task, inputs));
 	/* Nobody watches what a clock begins (DESIGN section 3, Uids). */
 	if (upkeep->options->due)
 		js_set_bool(request, "separate_uid", true);
@@ -378,13 +379,27 @@ static int begin(struct upkeep *upkeep, const struct upkeep_place *place,
 	return record_begin(upkeep->record, key, id, inputs, time(NULL), &limits, reason, err);
 }
 
+/* What a run that is gone on with has seen, which may have changed since. Owned by the caller. */
+static char *inputs_of(const struct upkeep *upkeep, const char *resume, const char *now)
+{
+	struct rundir dir = {.fd = -1, .lock_fd = -1};
+	struct error ignored = {0};
+	struct json *request AUTO_JSON = NULL;
+
+	if (resume && rundir_open(upkeep->state, resume, false, &dir, &ignored) == 0)
+		request = rundir_read(&dir, "request.json", "request", REQUEST_MAX, &ignored);
+	rundir_release(&dir);
+	return mem_strdup(js_str(js_get(request, "maintenance"), "inputs", now));
+}
+
 int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const struct task *task,
-	       const char *resume, const char *inputs, char **words, char **reason,
+	       const char *resume, const char *now, char **words, char **reason,
 	       struct error *err)
 {
 	const struct record_key key = {place->path, task->name};
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	struct json *request AUTO_JSON = make_request(upkeep, place, task, &text, err);
+	char *inputs AUTO_FREE = inputs_of(upkeep, resume, now);
+	struct json *request AUTO_JSON = make_request(upkeep, place, task, inputs, &text, err);
 	struct run run = new_run();
 	char id[RUNDIR_ID_MAX];
 	int result = request ? 0 : err->kind;

@@ -20,7 +20,6 @@
 #include "pipeline/base/text.h"
 #include "pipeline/secret.h"
 
-#define REQUEST_MAX (1 << 20)
 
 extern char **environ;
 

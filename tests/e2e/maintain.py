@@ -233,10 +233,14 @@ with Tap() as t, Place() as place:
     child.wait()
     t.equal(listed(repo)["translate"]["outcome"], "running", "a killed one has left word")
     killed = place.runs()[-1]
+    commit(repo, "a.txt", "eins\ntwo\n")
     result = maintain(repo, "--due" if due else "translate")
     t.equal((result.status, place.runs()[-1], list(place.branches(repo))), (0, killed, [branch]), "the next goes on with its run", result.text)
     asked = [e for e in place.events(killed) if e.get("event") == "stage" and e.get("stage") == "model"]
     t.equal((len(asked), listed(repo)["translate"]["outcome"]), (1, "published"), "and the model was asked once")
+    place.git("branch", "-q", "-D", "agent/maintain-translate", cwd=repo + ".git")
+    result = maintain(repo, "translate")
+    t.equal((result.status, list(place.branches(repo))), (0, [branch]), "what it had not seen is a reason to propose again", result.text)
 
     # ---- a forge ----
     for kind in ("github", "gitlab", "gitea"):
