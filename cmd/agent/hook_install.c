@@ -68,9 +68,23 @@ static int find_program(struct place *place, struct error *err)
 	return 0;
 }
 
+/* hooks/, where an owner who is not root could have put a link for root to write through. */
+static int open_hooks(struct place *place, bool make)
+{
+	bool root = geteuid() == 0;
+	const char *common = place->repo.common_dir;
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int base AUTO_FD = root ? fd_open_unlinked(common, flags) : open(common, flags);
+
+	if (base < 0 || (make && mkdirat(base, "hooks", 0777) < 0 && errno != EEXIST))
+		return -1;
+	return openat(base, "hooks", flags | (root ? O_NOFOLLOW : 0));
+}
+
 static int place_open(const char *path, bool make, struct place *place, struct error *err)
 {
 	char *config AUTO_FREE = NULL;
+	bool linked;
 
 	*place = (struct place){.dir = -1};
 	if (repository_find(path, &place->repo, err) || find_program(place, err))
@@ -80,12 +94,15 @@ static int place_open(const char *path, bool make, struct place *place, struct e
 	    !place->rules.config_ref)
 		return *err = place->config_error, err->kind;
 	place->dir_path = mem_printf("%s/hooks", place->repo.common_dir);
-	if (make && mkdir(place->dir_path, 0777) < 0 && errno != EEXIST)
-		return error_errno(err, ERROR_FAILED, errno, "%s", place->dir_path);
-	place->dir = open(place->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (place->dir < 0)
-		return error_errno(err, ERROR_FAILED, errno, "%s", place->dir_path);
-	return 0;
+	place->dir = open_hooks(place, make);
+	if (place->dir >= 0)
+		return 0;
+	linked = errno == ELOOP || errno == ENOTDIR;
+	error_errno(err, ERROR_FAILED, errno, "%s", place->dir_path);
+	return linked
+		   ? error_next(
+			 err, "root follows no link there: run this as the repository's owner")
+		   : err->kind;
 }
 
 /* As hooks/NAME of our sources, with the program written in full. */
@@ -108,12 +125,27 @@ static bool is_ours(const struct place *place, const char *name, struct strbuf *
 	return fd_read_file(place->dir, name, text, &ignored) == 0 && strstr(text->data, MARK);
 }
 
+/* Where jobs go. Its owner's word on that is not root's to follow. Owned by the caller; NULL with err. */
+static char *state_of(const struct place *place, struct error *err)
+{
+	struct hook_rule rule = hook_rules_for(&place->rules, "");
+	struct stat st;
+
+	if (rule.state_dir[0] && geteuid() == 0 &&
+	    (stat(place->repo.common_dir, &st) < 0 || st.st_uid != 0)) {
+		error_set(err, ERROR_USAGE,
+			  "agent.state = %s is its owner's word, which root does not follow",
+			  rule.state_dir);
+		return NULL;
+	}
+	return hook_state_dir(&rule, err);
+}
+
 /* Workers compare the branches of a repository with hooks, so that a push whose hook was lost is found. */
 static void watch(const struct place *place, bool on)
 {
-	struct hook_rule rule = hook_rules_for(&place->rules, "");
 	struct error why = {0};
-	char *state AUTO_FREE = hook_state_dir(&rule, &why);
+	char *state AUTO_FREE = state_of(place, &why);
 	struct queue *queue AUTO_QUEUE = state ? queue_open(state, &why) : NULL;
 
 	if (!queue || queue_watch(queue, place->repo.git_dir, on, &why))
@@ -281,12 +313,11 @@ static void check_one(const struct place *place, const char *hook, uid_t owner, 
 }
 
 /* Where jobs of pushes go, for whoever started this. */
-static void tell_queue(const struct hook_rules *rules, const struct config *config)
+static void tell_queue(const struct place *place, const struct config *config)
 {
-	struct hook_rule rule = hook_rules_for(rules, "");
 	const char *path = config_get(config, "queue.socket");
 	struct error ignored = {0};
-	char *state AUTO_FREE = path ? NULL : hook_state_dir(&rule, &ignored);
+	char *state AUTO_FREE = path ? NULL : state_of(place, &ignored);
 
 	if (path)
 		printf("note   jobs of task branches go to the worker at %s (queue.socket)\n",
@@ -325,7 +356,7 @@ static void check_rules(const struct place *place, const struct config *config, 
 		printf("note   the repository belongs to uid %u: git as uid %u wants "
 		       "safe.directory\n",
 		       (unsigned)owner, (unsigned)geteuid());
-	tell_queue(rules, config);
+	tell_queue(place, config);
 	if (!rules->push_options)
 		printf("note   no issue can come as a push option: git config "
 		       "receive.advertisePushOptions true\n");

@@ -600,6 +600,22 @@ def hostile_owner(t, place):
     ran = place.agent("run", "-m", "Translate two", cwd=site.repo)
     t.ok(ran.status == 2 and "root takes no remote from it" in ran.err, "root takes no remote from another's configuration", ran.text)
 
+    # where root would write
+    linked = os.path.join(theirs, "linked.git")
+    place.git("init", "-q", "--bare", linked)
+    place.git("config", "agent.state", public + "/state", cwd=linked)
+    subprocess.run(["chown", "-R", f"{uid}:{uid}", theirs], check=True)
+    done = place.agent("hook", "install", linked)
+    t.ok(done.status == 0 and "its owner's word, which root does not follow" in done.out and not os.path.exists(public + "/state"),
+         "root keeps no queue where another says", done.text)
+    place.agent("hook", "uninstall", linked)
+    os.rename(linked + "/hooks", linked + "/hooks.away")
+    os.symlink(public, linked + "/hooks")
+    for verb in ("install", "check", "uninstall"):
+        done = place.agent("hook", verb, linked)
+        t.ok(done.status == 4 and "root follows no link there" in done.err and not os.path.exists(public + "/pre-receive"),
+             f"nor does hook {verb} go through a link", done.text)
+
     # root's own, but others may write its hooks
     shared = TaskSite(place, "shared", install=False)
     shared.commit("Translate two")
