@@ -71,7 +71,19 @@ int database_fail(struct sqlite3 *db, const char *what, struct error *err)
 		error_set(err, ERROR_FAILED, "database agent.db: %s: the disk is full", what);
 		return error_next(err, "make room on the disk of the state directory");
 	}
+	if (code == SQLITE_BUSY || code == SQLITE_LOCKED) {
+		error_set(err, ERROR_LATER,
+			  "database agent.db: %s: another process has held it for %d s", what,
+			  BUSY_MS / 1000);
+		return error_next(err,
+				  "try again; fuser agent.db in the state directory tells who");
+	}
 	error_set(err, ERROR_FAILED, "database agent.db: %s: %s", what, sqlite3_errmsg(db));
+	if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+		return error_next(err,
+				  "stop agent work and put a copy back, or move agent.db and "
+				  "agent.db-wal away and let "
+				  "agent queue reconcile --repo REPO find task branches again");
 	return error_next(err, "check free space and permissions of the state directory");
 }
 

@@ -17,10 +17,10 @@ struct sqlite3_stmt;
  * sqlite3_close closes. */
 struct sqlite3 *database_open(const char *state_dir, struct error *err);
 
-/* ERROR_FAILED with what SQLite says; what: "read", "write". */
+/* ERROR_FAILED with what SQLite says, or ERROR_LATER when others hold it; what: "read", "write". */
 int database_fail(struct sqlite3 *db, const char *what, struct error *err);
 
-/* Statements without results. 0 or ERROR_FAILED. */
+/* Statements without results. 0 or what database_fail says. */
 int database_exec(struct sqlite3 *db, const char *sql, struct error *err);
 
 /* BEGIN IMMEDIATE: nobody else writes until the end. */

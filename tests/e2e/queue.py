@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import sys
 import time
 
@@ -192,4 +193,24 @@ with Tap() as t, Place() as place:
     t.ok("\x1b" not in place.agent("queue", "list").out and "\u202e" not in place.agent("queue", "show", str(hostile)).out,
          "a hostile title stays text")
     t.equal(os.listdir(os.path.join(place.state, "workers")), [], "no worker's lock file is left")
+
+    # ---- a database that others hold, or that is none ----
+    path = os.path.join(place.state, "agent.db")
+    holder = sqlite3.connect(path)
+    holder.execute("BEGIN IMMEDIATE")
+    result = place.agent("queue", "cancel", str(hostile))
+    holder.rollback()
+    holder.close()
+    t.ok(result.status == 75 and "another process has held it" in result.err, "one that is held: try later", result.text)
+    t.equal(place.agent("queue", "cancel", str(hostile)).status, 0, "as one can")
+    for name in ("agent.db-wal", "agent.db-shm"):
+        if os.path.exists(os.path.join(place.state, name)):
+            os.unlink(os.path.join(place.state, name))
+    place.write(path, "no database " * 400)
+    for words in (["queue", "list"], ["work", "--once"]):
+        result = place.agent(*words)
+        t.ok(result.status == 4 and "move agent.db and agent.db-wal away" in result.err, f"agent {words[0]}: one that is none is said, with the way out",
+             result.text)
+    os.unlink(path)
+    t.equal(place.agent("queue", "list").status, 0, "which leads out")
     t.equal(place.leftovers(), [], "nothing is left")
