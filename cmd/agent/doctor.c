@@ -171,6 +171,24 @@ static void add_escaped(struct strbuf *out, const char *name, const char *betwee
 	strbuf_add_wrapped(out, shown, ROW_COLUMN, ROW_COLUMN, width);
 }
 
+/* What mends a row, or the name of an earlier one that the same mends. */
+static void add_next(struct strbuf *out, const struct json *rows, size_t at, size_t width)
+{
+	const char *next = js_str(js_at(rows, at), "next", "");
+	size_t first = 0;
+
+	if (!next[0])
+		return;
+	while (strcmp(js_str(js_at(rows, first), "next", ""), next) != 0)
+		first++;
+	strbuf_adds(out, "\n          ");
+	if (first < at)
+		add_escaped(out, "fix: as for ", "", js_str(js_at(rows, first), "name", "?"),
+			    width);
+	else
+		add_escaped(out, "fix", ": ", next, width);
+}
+
 static void print_rows(const struct json *rows, struct strbuf *out)
 {
 	const char *group = "";
@@ -186,10 +204,7 @@ static void print_rows(const struct json *rows, struct strbuf *out)
 		strbuf_addf(out, "  %-7s ", mark_of(js_str(row, "state", "?")));
 		add_escaped(out, js_str(row, "name", "?"), ": ", js_str(row, "detail", ""),
 			    width);
-		if (js_str(row, "next", "")[0]) {
-			strbuf_adds(out, "\n          ");
-			add_escaped(out, "fix", ": ", js_str(row, "next", ""), width);
-		}
+		add_next(out, rows, i, width);
 		strbuf_addc(out, '\n');
 	}
 }
