@@ -2,6 +2,7 @@
  * work on. agent-fetch does the fetching, the only process that holds the read credential. */
 #include "agent.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -28,6 +29,7 @@
 #define KNOWN_HOSTS_MAX (1 << 20)
 #define TIMEOUT_S 1800
 #define BYTES_MAX (8LL << 30)
+#define MARK "agent-mirror" /* in a directory that mirror.NAME.path names: it is ours */
 
 extern char **environ;
 
@@ -155,9 +157,9 @@ static void adopt_secrets(const struct config *config)
 struct fetching {
 	const struct config *config;
 	const struct mirror *mirror;
-	struct remote remote; /* owned */
-	char *path, *scratch; /* owned */
-	int lock, secret;     /* owned */
+	struct remote remote;	/* owned */
+	char *path, *scratch;	/* owned */
+	int lock, mark, secret; /* owned */
 };
 
 static int make_dir(const char *path, struct error *err)
@@ -165,6 +167,50 @@ static int make_dir(const char *path, struct error *err)
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, ERROR_FAILED, errno, "%s", path);
 	return rundir_give(path, STAGE_UID_BASE + STAGE_MIRROR, err);
+}
+
+static bool is_empty(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+	const struct dirent *entry;
+	size_t count = 0;
+
+	if (!stream) {
+		fd_close_ptr(&copy);
+		return false;
+	}
+	while ((entry = readdir(stream)))
+		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	closedir(stream);
+	return count == 0;
+}
+
+/* A fetch takes away and gives away what it finds in a directory: one that was somebody's before is none for a mirror.
+ * Two names may lead to the same one. */
+static int claim(struct fetching *f, struct error *err)
+{
+	int dir AUTO_FD = -1, flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+	if (mkdir(f->path, 0755) < 0 && errno != EEXIST)
+		return error_errno(err, ERROR_FAILED, errno, "%s", f->path);
+	dir = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", f->path);
+	f->mark = openat(dir, MARK, flags);
+	if (f->mark < 0 && errno == ENOENT && is_empty(dir))
+		f->mark = openat(dir, MARK, flags | O_CREAT, 0644);
+	else if (f->mark < 0 && errno == ENOENT) {
+		error_set(err, ERROR_USAGE, "mirror.%s.path = %s is no mirror, and not empty",
+			  f->mirror->name, f->path);
+		return error_next(err, "name a directory that is not there yet, or is empty");
+	}
+	if (f->mark < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s/" MARK, f->path);
+	if (flock(f->mark, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, ERROR_SKIPPED, "mirror %s is being fetched by another",
+				 f->mirror->name);
+	return 0;
 }
 
 /* The directories and the lock: one fetch of a mirror at a time. */
@@ -184,6 +230,8 @@ static int prepare(struct fetching *f, const char *state, struct error *err)
 	if (flock(f->lock, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, ERROR_SKIPPED, "mirror %s is being fetched by another",
 				 f->mirror->name);
+	if (f->mirror->path && claim(f, err))
+		return err->kind;
 	return make_dir(f->path, err) || make_dir(f->scratch, err) ? err->kind : 0;
 }
 
@@ -293,6 +341,7 @@ static void release(struct fetching *f)
 	free(f->path);
 	free(f->scratch);
 	fd_close_ptr(&f->lock);
+	fd_close_ptr(&f->mark);
 	fd_close_ptr(&f->secret);
 }
 
@@ -300,7 +349,7 @@ static int fetch_one(const struct config *config, const char *state,
 		     const struct mirror *mirror, struct supervisor *sup, struct error *err)
 {
 	struct fetching f __attribute__((cleanup(release))) = {
-	    .config = config, .mirror = mirror, .lock = -1, .secret = -1};
+	    .config = config, .mirror = mirror, .lock = -1, .mark = -1, .secret = -1};
 	struct json *job AUTO_JSON = NULL, *result AUTO_JSON = NULL;
 	long long changed;
 

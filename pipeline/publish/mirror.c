@@ -75,8 +75,8 @@ static bool ends_in(const char *name, const char *end)
 	return len >= width && strcmp(name + len - width, end) == 0;
 }
 
-/* What a git that was killed leaves: locks, and objects that were on their way. */
-static void sweep(int dir, int depth)
+/* What a git that was killed leaves: locks, and objects that were on their way. A branch may have their names. */
+static void sweep(int dir, bool objects, int depth)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
@@ -89,15 +89,17 @@ static void sweep(int dir, int depth)
 
 		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 			continue;
-		if (ends_in(name, ".lock") || strncmp(name, "tmp_", 4) == 0 ||
-		    strncmp(name, ".tmp-", 5) == 0) {
+		if (ends_in(name, ".lock") || (objects && (strncmp(name, "tmp_", 4) == 0 ||
+							   strncmp(name, ".tmp-", 5) == 0))) {
 			fd_remove_tree(dir, name);
 		} else if (depth < DEPTH_MAX) {
 			int below AUTO_FD =
 			    openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 			if (below >= 0)
-				sweep(below, depth + 1);
+				sweep(below,
+				      objects || (!depth && strcmp(name, "objects") == 0),
+				      depth + 1);
 		}
 	}
 	if (stream)
@@ -118,7 +120,7 @@ static int prepare(struct mirror *mirror, struct error *err)
 	mirror->dir = open(mirror->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (mirror->dir < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", mirror->path);
-	sweep(mirror->dir, 0);
+	sweep(mirror->dir, false, 0);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
 		if (fd_remove_tree(mirror->dir, gone[i]) < 0 && errno != ENOTDIR)
 			return error_errno(err, ERROR_FAILED, errno, "%s/%s", mirror->path,
@@ -153,6 +155,8 @@ static int explain(const struct mirror *mirror, const struct gitrun *run, struct
 		*err = *dial;
 		return error_wrap(err, "%s", mirror->remote.url);
 	}
+	while (len && errs[len - 1] == '\n')
+		len--;
 	from = len > 600 ? len - 600 : 0;
 	text_escape(words, sizeof(words), errs + from, len - from);
 	error_set(err, ERROR_FAILED, "%s cannot be fetched: %s", mirror->remote.url, words);

@@ -32,6 +32,9 @@ def follow(t, place, way, repo, bare, configure):
     def push(*what):
         place.git("push", "-q", bare, *what, cwd=repo)
 
+    def wanted_refs():
+        return {name: oid for name, oid in refs(place, bare).items() if not name.startswith("refs/replace/")}
+
     first = fetch()
     if not t.equal(first.status, 0, f"{way}: fetched", first.text):
         return
@@ -46,8 +49,7 @@ def follow(t, place, way, repo, bare, configure):
     push(":refs/heads/topic", "main:refs/heads/topic/deeper", ":refs/heads/gone/below", "main:refs/heads/gone")
     push("+main:refs/tags/v1", "main:refs/pull/1/head", "main:refs/replace/" + "1" * 40)
     result = fetch()
-    wanted = {name: oid for name, oid in refs(place, bare).items() if not name.startswith("refs/replace/")}
-    t.equal((result.status, refs(place, mirror)), (0, wanted), f"{way}: moved, new and removed refs, but no replacements",
+    t.equal((result.status, refs(place, mirror)), (0, wanted_refs()), f"{way}: moved, new and removed refs, but no replacements",
             result.text)
     t.equal(place.git("symbolic-ref", "HEAD", cwd=mirror), "refs/heads/main", f"{way}: HEAD as there")
     place.git("symbolic-ref", "HEAD", "refs/heads/topic/deeper", cwd=bare)
@@ -89,6 +91,34 @@ def follow(t, place, way, repo, bare, configure):
         fcntl.flock(lock, fcntl.LOCK_EX)
         busy = fetch()
         t.ok(busy.status == 3 and "another" in busy.err, f"{way}: two at once: the second is skipped", busy.text)
+
+    # ---- names like those of leftovers; directories of somebody else ----
+    push(*(f"main:refs/heads/{name}" for name in ("tmp_one", "tmp_dir/one", "tmp-one", "dir/tmp_obj_x")))
+    t.equal((fetch().status, refs(place, mirror)), (0, wanted_refs()), f"{way}: branches with names like leftovers'")
+    again = fetch()
+    t.equal((again.status, again.out), (0, ""), f"{way}: are not swept away")
+    theirs = place.path(f"{way}-theirs")
+    precious = ("Cargo.lock", "config", "hooks/pre-commit", "info/x", "sub/yarn.lock", "tmp_data")
+    for name in precious:
+        place.write(os.path.join(theirs, name), "precious\n")
+    result = fetch(path=theirs)
+    found = sorted(os.path.relpath(os.path.join(top, name), theirs) for top, _, files in os.walk(theirs) for name in files)
+    t.equal((result.status, found, {open(os.path.join(theirs, name)).read() for name in precious},
+             {os.lstat(top).st_uid for top, _, _ in os.walk(theirs)}), (2, sorted(precious), {"precious\n"}, {os.getuid()}),
+            f"{way}: a directory of somebody's does not become a mirror", result.text)
+    own = place.path(f"{way}-own.git")
+    place.git("init", "-q", "--bare", own)
+    place.git("push", "-q", own, "main:refs/heads/mine", cwd=repo)
+    result = fetch(path=own)
+    t.equal((result.status, list(refs(place, own))), (2, ["refs/heads/mine"]), f"{way}: nor does a repository", result.text)
+    elsewhere = place.path(f"{way}-elsewhere.git")
+    os.mkdir(elsewhere)
+    for _ in range(2):
+        result = fetch(path=elsewhere)
+        t.equal((result.status, refs(place, elsewhere)), (0, wanted_refs()), f"{way}: an empty one does, and stays one", result.text)
+    with open(os.path.join(elsewhere, "agent-mirror")) as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        t.equal(fetch(path=elsewhere).status, 3, f"{way}: two names of one place: the second is skipped")
 
     # ---- limits, hostile objects ----
     before = refs(place, mirror)
