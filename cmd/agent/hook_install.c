@@ -73,12 +73,13 @@ static int open_hooks(struct place *place, bool make)
 {
 	bool root = geteuid() == 0;
 	const char *common = place->repo.common_dir;
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-	int base AUTO_FD = root ? fd_open_unlinked(common, flags) : open(common, flags);
+	const int flags = O_RDONLY | O_DIRECTORY;
+	int base AUTO_FD =
+	    root ? fd_open_unlinked(common, flags) : open(common, flags | O_CLOEXEC);
 
 	if (base < 0 || (make && mkdirat(base, "hooks", 0777) < 0 && errno != EEXIST))
 		return -1;
-	return openat(base, "hooks", flags | (root ? O_NOFOLLOW : 0));
+	return openat(base, "hooks", flags | O_CLOEXEC | (root ? O_NOFOLLOW : 0));
 }
 
 static int place_open(const char *path, bool make, struct place *place, struct error *err)

@@ -190,16 +190,16 @@ static bool is_empty(int dir)
  * Two names may lead to the same one. */
 static int claim(struct fetching *f, struct error *err)
 {
-	int dir AUTO_FD = -1, flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int dir AUTO_FD = -1;
 
 	if (mkdir(f->path, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, ERROR_FAILED, errno, "%s", f->path);
 	dir = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", f->path);
-	f->mark = openat(dir, MARK, flags);
+	f->mark = openat(dir, MARK, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (f->mark < 0 && errno == ENOENT && is_empty(dir))
-		f->mark = openat(dir, MARK, flags | O_CREAT, 0644);
+		f->mark = openat(dir, MARK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	else if (f->mark < 0 && errno == ENOENT) {
 		error_set(err, ERROR_USAGE, "mirror.%s.path = %s is no mirror, and not empty",
 			  f->mirror->name, f->path);

@@ -20,7 +20,6 @@
 #include "pipeline/base/text.h"
 #include "pipeline/secret.h"
 
-
 extern char **environ;
 
 /* ---- opening ---- */
