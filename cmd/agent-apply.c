@@ -39,6 +39,7 @@
 #include "gitops/edit.h"
 #include "gitops/edit_json.h"
 #include "gitops/edit_text.h"
+#include "gitops/leak.h"
 #include "gitops/message.h"
 #include "gitops/policy.h"
 #include "gitops/pushed.h"
@@ -239,6 +240,30 @@ static size_t review_trailers(const struct json *policy, char *lines[REVIEWS_NAM
 	return used;
 }
 
+/* A command is published with its change: in the commit, the attestation, the pull request. */
+static int check_command(const struct edit_job *job, struct error *err)
+{
+	static const char key[] = "Agent-Command:";
+	struct leak leak;
+
+	for (size_t i = 0; i < job->trailer_count; i++) {
+		const char *text = job->trailers[i];
+
+		if (strncmp(text, key, strlen(key)) != 0 ||
+		    !leak_find("", 0, text, strlen(text), &leak, 1))
+			continue;
+		error_set(
+		    err, ERROR_NO,
+		    "the command holds what looks like %s (%s), and is published with its "
+		    "change",
+		    leak.what, leak.shown);
+		return error_next(err,
+				  "write the command without it: the jail is no place for a "
+				  "secret");
+	}
+	return 0;
+}
+
 static int set_message(const struct edit_job *job, const struct json *changes, struct json *out,
 		       struct error *err)
 {
@@ -287,6 +312,8 @@ static int finish(struct view *view, const struct edit_job *job,
 	js_set_str(out, "tree", tree);
 	js_set(out, "changes", tree_changes_to_json(changes, count));
 	rc = write_patch(view, changes, count, out, err);
+	if (rc == 0)
+		rc = check_command(job, err);
 	if (rc == 0)
 		rc = set_message(job, changes_json, out, err);
 	return rc < 0 ? rc : write_json(FD_OUT, out, "tree.json", err);

@@ -217,6 +217,10 @@ with Tap() as t, Place() as place:
     t.ok(not os.path.exists(os.path.join(place.run_dir(), "round-2")), "after one round: it would change the same again")
     result = place.agent("run", "-m", "x", "--command", "echo x > AGENTS.md", "-c", "apply.protect=refuse AGENTS.md", cwd=repo)
     t.ok(result.status == 1 and "AGENTS.md" in result.err, "the path policy holds for commands", result.text)
+    token = "gh" + "p_" + "A1b2" * 9
+    result = place.agent("run", "-m", "x", "--command", f"echo x > x # {token}", cwd=repo)
+    t.ok(result.status == 1 and "GitHub token" in result.err and token not in result.err,
+         "a secret in the command is not published with it", result.text)
     for bad in (["--command", " "], ["--command-network", "none"], ["--command", "true", "--command-network", "all"]):
         t.equal(place.agent("run", "-m", "x", *bad, cwd=repo).status, 2, f"{bad}: 2")
     result = place.agent("run", "-m", "x", "--command", "true", "--command-network", "registries", cwd=repo)
