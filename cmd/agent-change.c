@@ -47,6 +47,7 @@
 #include "sandbox/jail_take.h"
 
 #define LOG_BYTES_DEFAULT (1 << 20)
+#define TAKE_MS 300000
 
 /* Made before power is given up, used after. */
 static struct jail_handle jail = {
@@ -149,6 +150,7 @@ static int take_changes(const struct stage *stage, struct gitops_repo *repo,
 	int rc = read_limits(stage->job, &limits, err);
 
 	tree->layout = layout;
+	source.until_ms = fd_now_ms() + TAKE_MS;
 	if (rc == 0)
 		rc = jail_take_begin(&tree->take, jail.take_fd, &source.complete, err);
 	if (rc == 0 && !(view = view_new(repo, layout->base_tree, &limits, err)))

@@ -8,6 +8,7 @@
 #include "gitops/pathpolicy.h"
 #include "gitops/view.h"
 #include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
@@ -340,12 +341,23 @@ static int take_new(struct walk *w, const struct place *at, const char *path,
 	return 0;
 }
 
+/* Entries and ignore rules are the command's: their product is work for hours. */
+static int check_time(struct walk *w)
+{
+	if (!w->source->until_ms || fd_now_ms() < w->source->until_ms)
+		return 0;
+	error_set(w->err, ERROR_NO, "looking through what the command left takes too long");
+	return error_next(w->err, "it has too many files, or rules in .gitignore for them");
+}
+
 static int take_entry(struct walk *w, const struct place *at, const char *path,
 		      const struct taken_entry *entry)
 {
 	enum view_kind kind;
-	int rc = base_kind(w, at, path, &kind);
+	int rc = check_time(w);
 
+	if (rc == 0)
+		rc = base_kind(w, at, path, &kind);
 	if (rc < 0)
 		return rc;
 	if (entry->kind == TAKEN_GONE)

@@ -49,6 +49,8 @@ struct taken_source {
 	/* Whether a dependency layer has something there. */
 	bool (*is_dependency)(void *arg, const char *path);
 	void *arg;
+	/* fd_now_ms(): ERROR_NO when it is not through by then; 0: for ever. */
+	long long until_ms;
 };
 
 /*

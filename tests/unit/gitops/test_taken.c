@@ -50,13 +50,16 @@ static int read_path(void *arg, const char *path, uint64_t max, struct strbuf *o
 	return 0;
 }
 
+static long long until_ms;
+
 static int collect(const struct told *dirs, size_t count, const char *bytes,
 		   struct json **files, struct error *err)
 {
 	struct fixture f;
 	char tree[GITOPS_OID_SIZE];
 	struct lie lie = {dirs, count, bytes};
-	const struct taken_source source = {.list = list_dir, .read = read_path, .arg = &lie};
+	const struct taken_source source = {
+	    .list = list_dir, .read = read_path, .arg = &lie, .until_ms = until_ms};
 	struct json *left_out AUTO_JSON = NULL;
 
 	*files = NULL;
@@ -126,6 +129,19 @@ static void a_directory_in_itself_ends(void **state)
 	assert_non_null(strstr(err.message, "100 deep"));
 }
 
+static void a_walk_has_an_end(void **state)
+{
+	const struct told root = {.path = "", .entries = {{TAKEN_FILE, 0644, 1, NAME("n")}}};
+	struct json *files AUTO_JSON = NULL;
+	struct error err = {0};
+
+	(void)state;
+	until_ms = 1;
+	assert_int_equal(collect(&root, 1, "x", &files, &err), ERROR_NO);
+	until_ms = 0;
+	assert_non_null(strstr(err.message, "too long"));
+}
+
 static void an_opaque_directory_hides_the_base(void **state)
 {
 	const struct told dirs[] = {
@@ -192,6 +208,7 @@ int main(void)
 	    cmocka_unit_test(names_that_no_tree_may_have_are_refused),
 	    cmocka_unit_test(sizes_that_are_no_files_are_refused_unread),
 	    cmocka_unit_test(a_directory_in_itself_ends),
+	    cmocka_unit_test(a_walk_has_an_end),
 	    cmocka_unit_test(an_opaque_directory_hides_the_base),
 	    cmocka_unit_test(what_the_source_cannot_read_is_a_failure),
 	    cmocka_unit_test(malformed_changes_are_not_made),
