@@ -1,5 +1,7 @@
 #include "backend.h"
 
+#include <errno.h>
+
 #include "sandbox/jail/gvisor.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
@@ -32,4 +34,20 @@ static const struct backend backends[JAIL_BACKEND_COUNT] = {
 const struct backend *backend_of(const struct jail_spec *spec)
 {
 	return &backends[spec->backend];
+}
+
+int backend_check_layers(struct jail_run *run)
+{
+	uint64_t missing = backend_of(&run->spec)->layers & ~run->done;
+
+	for (unsigned i = 0; i < STEP_COUNT; i++) {
+		if (!(missing & 1ULL << i))
+			continue;
+		errno = 0;
+		run->step = (enum jail_step)i;
+		return step_fail(run,
+				 "this layer is mandatory for the backend %s and is not there",
+				 jail_backend_text(run->spec.backend));
+	}
+	return 0;
 }

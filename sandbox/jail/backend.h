@@ -28,11 +28,16 @@ struct backend {
 	 * (MSG_ENDED on the payload's socket), which the helper cannot see. */
 	bool far;
 	bool observes; /* what it runs is seen by jail/observe.h: if not, the facts say so */
-	/* Bit a step: what MSG_READY must name as done, or it is a failed set-up. */
+	/* Bit a step: what must be done before the command is run, and MSG_READY must name, or it is a failed
+	 * set-up. */
 	uint64_t layers;
 };
 
 const struct backend *backend_of(const struct jail_spec *spec);
+
+/* Whether all of the backend's layers are done, whatever the steps on the way thought of it. 0 or -1
+ * (step_fail). */
+int backend_check_layers(struct jail_run *run);
 
 void native_enter(struct jail_run *run, struct rootfs *fs);
 

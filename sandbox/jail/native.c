@@ -116,7 +116,8 @@ static void become(struct jail_run *run, const struct rootfs *fs)
 
 void native_enter(struct jail_run *run, struct rootfs *fs)
 {
-	if (confine(run, fs) < 0)
+	/* outer checks the same, but might be heard only when the command runs already */
+	if (confine(run, fs) < 0 || backend_check_layers(run) < 0)
 		return;
 	command_reset();
 	if (applied_collect(run) == 0)

@@ -298,22 +298,6 @@ static void keep_failure(struct jail_run *run, const struct jail_packet *packet)
 		run->failure = packet->failure;
 }
 
-/* The backend's own list of what must hold, whatever the steps on the way thought of it. */
-static void lacks_layers(struct jail_run *run)
-{
-	uint64_t missing = backend_of(&run->spec)->layers & ~run->done;
-
-	for (unsigned i = 0; i < STEP_COUNT; i++) {
-		if (!(missing & 1ULL << i))
-			continue;
-		errno = 0;
-		run->step = (enum jail_step)i;
-		step_fail(run, "this layer is mandatory for the backend %s and is not there",
-			  jail_backend_text(run->spec.backend));
-		return;
-	}
-}
-
 /* One message of the payload while it is still our code. Once it has become the command, its
  * end is closed. */
 static void on_payload(struct outer *outer)
@@ -337,10 +321,8 @@ static void on_payload(struct outer *outer)
 		outer->deadline_ms = LLONG_MAX;
 	} else if (packet.message == MSG_READY) {
 		run->done |= packet.done;
-		if (backend_of(&run->spec)->layers & ~run->done) {
-			lacks_layers(run);
+		if (backend_check_layers(run) < 0)
 			return;
-		}
 		if (backend_of(&run->spec)->far)
 			packet.now_ms = fd_now_ms();
 		outer->ready = true;

@@ -24,6 +24,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/applied.h"
+#include "sandbox/jail/backend.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/parts.h"
@@ -213,7 +214,8 @@ static void __attribute__((noreturn)) payload(struct runner *runner, int go)
 		step_fail(run, "setsid");
 	if (run->failure.what[0] || place_stdio(runner) < 0 || become_payload(run) < 0 ||
 	    confine_rlimits(run) < 0 || confine_capabilities(run) < 0 ||
-	    confine_seccomp(run) < 0 || confine_self_test(run, run->payload_sock) < 0)
+	    confine_seccomp(run) < 0 || confine_self_test(run, run->payload_sock) < 0 ||
+	    backend_check_layers(run) < 0)
 		give_up(run);
 	command_reset();
 	if (applied_collect(run) < 0)
@@ -389,12 +391,25 @@ static void see_it_end(struct jail_run *run, pid_t child)
 	packet_send(run->payload_sock, &packet, -1);
 }
 
+/*
+ * All of them: the sandbox's kernel lets the payload send some to us (F_SETOWN of fcntl(2)). What cannot be blocked
+ * the payload's filter refuses to send; command_reset undoes it for the payload. By the kernel's call: the C
+ * library's leaves out two that it has a use of its own for (32 and 33, nptl(7)), and each would be our end.
+ */
+static int block_signals(struct jail_run *run)
+{
+	const uint64_t all = ~0ULL;
+
+	return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all)) < 0
+		   ? step_fail(run, "the runner cannot block signals")
+		   : 0;
+}
+
 void runner_main(void)
 {
 	struct runner runner;
 	struct jail_run *run = &runner.run;
 	char number[24];
-	sigset_t all;
 	int go[2];
 	pid_t child;
 
@@ -402,14 +417,11 @@ void runner_main(void)
 	run_init(run);
 	run->payload_sock = RUNNER_REPORT;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || take_job(&runner) < 0 || know_kernel(run) < 0 ||
-	    count_processes(&runner) < 0 || pipe2(go, O_CLOEXEC) < 0) {
+	    count_processes(&runner) < 0 || pipe2(go, O_CLOEXEC) < 0 ||
+	    block_signals(run) < 0) {
 		step_fail(run, "runner");
 		give_up(run);
 	}
-	/* All of them: the sandbox's kernel lets the payload send some to us (F_SETOWN of fcntl(2)). What cannot
-	 * be blocked the payload's filter refuses to send; command_reset undoes it for the payload. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, NULL);
 	child = fork();
 	if (child == 0) {
 		close(go[1]);

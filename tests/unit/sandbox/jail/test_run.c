@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
+#include "sandbox/jail/backend.h"
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/run.h"
 
@@ -33,6 +34,23 @@ static void first_failure_is_kept(void **state)
 	assert_int_equal(run.failure.step, STEP_netns);
 	assert_int_equal(run.failure.err, EPERM);
 	assert_string_equal(run.failure.what, "first 1");
+}
+
+static void a_missing_layer_is_named(void **state)
+{
+	struct jail_run run;
+
+	(void)state;
+	for (int backend = 0; backend < JAIL_BACKEND_COUNT; backend++) {
+		run_init(&run);
+		run.spec.backend = (enum jail_backend)backend;
+		run.done = ~0ULL;
+		assert_int_equal(backend_check_layers(&run), 0);
+		run.done &= ~(1ULL << STEP_seccomp);
+		assert_int_equal(backend_check_layers(&run), -1);
+		assert_int_equal(run.failure.step, STEP_seccomp);
+		assert_non_null(strstr(run.failure.what, "mandatory"));
+	}
 }
 
 static void layers_fit_their_fact_in_build_order(void **state)
@@ -178,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(first_failure_is_kept),
+	    cmocka_unit_test(a_missing_layer_is_named),
 	    cmocka_unit_test(layers_fit_their_fact_in_build_order),
 	    cmocka_unit_test(every_layer_of_namespaces_has_a_remedy),
 	    cmocka_unit_test(packet_of_a_dead_peer_is_read),
