@@ -14,6 +14,8 @@
 #include "pipeline/base/strbuf.h"
 
 #define IDS_LAST 4294967294UL /* (uid_t)-1 is none */
+#define OVERFLOW_ID 65534UL   /* whoever has no other: nobody */
+#define NO_ID_16 65535UL      /* (uid_t)-1 of old */
 
 /* A number that ends with the given character, and nothing else. Moves *text behind it. */
 static bool take_number(const char **text, char end, unsigned long *value)
@@ -30,7 +32,8 @@ static bool take_number(const char **text, char end, unsigned long *value)
 	return true;
 }
 
-bool subuid_from_text(const char *text, const char *name, uid_t uid, struct subuid_range *range)
+bool subuid_from_text(const char *text, const char *name, uid_t uid, unsigned long own,
+		      struct subuid_range *range)
 {
 	char number[16];
 
@@ -51,7 +54,7 @@ bool subuid_from_text(const char *text, const char *name, uid_t uid, struct subu
 		if (!take_number(&at, ':', &first) || !take_number(&at, '\n', &count))
 			continue;
 		if (!first || first > IDS_LAST || count > IDS_LAST - first + 1 ||
-		    (uid >= first && uid - first < count) || count <= range->count)
+		    (own >= first && own - first < count) || count <= range->count)
 			continue;
 		range->first = first;
 		range->count = count;
@@ -62,8 +65,11 @@ bool subuid_from_text(const char *text, const char *name, uid_t uid, struct subu
 unsigned long subuid_choose(const struct subuid_range *range, unsigned long number)
 {
 	unsigned long half = range->count / 2;
+	unsigned long id = range->first + half + number % (range->count - half);
 
-	return range->first + half + number % (range->count - half);
+	if ((id == OVERFLOW_ID || id == NO_ID_16) && range->first < OVERFLOW_ID)
+		id = OVERFLOW_ID - 1;
+	return id;
 }
 
 static bool read_file(const char *path, struct strbuf *text)
@@ -97,11 +103,13 @@ static char *own_name(uid_t uid)
 	return NULL;
 }
 
-static bool range_of(const char *path, const char *name, uid_t uid, struct subuid_range *range)
+static bool range_of(const char *path, const char *name, unsigned long own,
+		     struct subuid_range *range)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 
-	return read_file(path, &text) && subuid_from_text(text.data, name, uid, range);
+	return read_file(path, &text) &&
+	       subuid_from_text(text.data, name, geteuid(), own, range);
 }
 
 /* Set-uid or with file capabilities, and root's alone to change. */
@@ -125,7 +133,7 @@ bool subuid_find(struct subuid *ids, const char **why, const char **next)
 		*next = "";
 	} else if (!range_of("/etc/subuid", name, uid, &ids->uids)) {
 		*why = "no range of subordinate uids (/etc/subuid)";
-	} else if (!range_of("/etc/subgid", name, uid, &ids->gids)) {
+	} else if (!range_of("/etc/subgid", name, getegid(), &ids->gids)) {
 		*why = "no range of subordinate gids (/etc/subgid)";
 	} else if (!is_there(SUBUID_NEWUIDMAP) || !is_there(SUBUID_NEWGIDMAP)) {
 		*why = "newuidmap and newgidmap, which map a range, are not in /usr/bin";

@@ -24,12 +24,14 @@ struct subuid {
  * static texts. Root needs none and has none here. */
 bool subuid_find(struct subuid *ids, const char **why, const char **next);
 
-/* The widest range of a user in the text of such a file; name may be NULL. False: it has none. Pure. */
-bool subuid_from_text(const char *text, const char *name, uid_t uid,
+/* The widest range of a user in the text of such a file, without own, the user's uid or gid; name may be NULL.
+ * False: it has none. Pure. */
+bool subuid_from_text(const char *text, const char *name, uid_t uid, unsigned long own,
 		      struct subuid_range *range);
 
 /* An id of the range for the jail with this number (its process id): of the upper half, since containers
- * of the same user take theirs from below. Pure. */
+ * of the same user take theirs from below; not one of the two that stand for nobody in particular, where the
+ * range has another (a container's may reach from 1 to 65535). Pure. */
 unsigned long subuid_choose(const struct subuid_range *range, unsigned long number);
 
 #endif

@@ -75,14 +75,17 @@ void applied_add(struct jail_run *run, const char *format, ...)
 	static const char key[] = "applied=";
 	struct jail_applied *applied = run->applied;
 	size_t room;
+	uint32_t len;
 	va_list args;
 	char *at;
 	int n;
 
 	if (!applied)
 		return;
-	at = applied->records + applied->len;
-	room = sizeof(applied->records) - applied->len;
+	/* once: in outer, a sandbox that was broken out of could write it */
+	len = __atomic_load_n(&applied->len, __ATOMIC_RELAXED);
+	at = applied->records + len;
+	room = len < sizeof(applied->records) ? sizeof(applied->records) - len : 0;
 	if (room < sizeof(key)) {
 		applied->cut = true;
 		return;
@@ -94,7 +97,7 @@ void applied_add(struct jail_run *run, const char *format, ...)
 	if (n < 0 || (size_t)n + sizeof(key) > room)
 		applied->cut = true;
 	else
-		applied->len += (uint32_t)(sizeof(key) + (size_t)n); /* with its NUL */
+		applied->len = len + (uint32_t)(sizeof(key) + (size_t)n); /* with its NUL */
 }
 
 /* ---- what the kernel says of this process ---- */

@@ -37,7 +37,7 @@ static void a_line_of_the_user_counts(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct subuid_range range = {7, 7};
-		bool found = subuid_from_text(rows[i].text, rows[i].name, 1001, &range);
+		bool found = subuid_from_text(rows[i].text, rows[i].name, 1001, 1001, &range);
 
 		assert_int_equal(found, rows[i].count > 0);
 		assert_int_equal(range.count, rows[i].count);
@@ -62,6 +62,32 @@ static void an_id_lies_in_the_upper_half(void **state)
 	assert_int_not_equal(subuid_choose(&ranges[0], 77), subuid_choose(&ranges[0], 78));
 }
 
+/* As in images that run containers themselves: all that there is but root and the user. */
+static void nobody_is_not_chosen(void **state)
+{
+	const struct subuid_range wide = {1001, 64535}, nothing_else = {65534, 2};
+
+	(void)state;
+	for (unsigned long number = 0; number < wide.count; number++) {
+		unsigned long id = subuid_choose(&wide, number);
+
+		assert_true(id >= wide.first && id < 65534);
+	}
+	assert_true(subuid_choose(&nothing_else, 0) >= 65534);
+}
+
+static void a_range_of_gids_is_without_the_gid(void **state)
+{
+	static const char text[] = "a:4000:3000\na:1000:2\n";
+	struct subuid_range range;
+
+	(void)state;
+	assert_true(subuid_from_text(text, "a", 1001, 5000, &range));
+	assert_int_equal(range.first, 1000);
+	assert_true(subuid_from_text(text, "a", 1001, 1001, &range));
+	assert_int_equal(range.first, 4000);
+}
+
 static void what_is_missing_is_named(void **state)
 {
 	struct subuid ids;
@@ -79,6 +105,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_line_of_the_user_counts),
 	    cmocka_unit_test(an_id_lies_in_the_upper_half),
+	    cmocka_unit_test(nobody_is_not_chosen),
+	    cmocka_unit_test(a_range_of_gids_is_without_the_gid),
 	    cmocka_unit_test(what_is_missing_is_named),
 	};
 
