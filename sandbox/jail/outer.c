@@ -537,7 +537,8 @@ static void clean_up(struct outer *outer, struct jail_facts *facts)
 
 	if (!tear_down(outer))
 		what = "processes of the jail cannot be killed";
-	else if (range_take_back(&outer->run) < 0)
+	else if (range_take_back(&outer->run) < 0 && facts->outcome != JAIL_SETUP)
+		/* (where nothing ran it is told what could not be given) */
 		what = "what it wrote cannot be given back to its user: agent gc tries again";
 	cgroup_close(&outer->run);
 	if (!what)

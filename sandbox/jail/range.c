@@ -182,6 +182,7 @@ struct walk {
 	size_t depth, room;
 	int dir; /* owned: of the last level */
 	bool give_back;
+	int failed; /* giving back: errno of what stays as it is, 0; the rest goes on */
 };
 
 /* What is given back loses what another could use it by. By its descriptor: should a process of a killed jail not
@@ -246,9 +247,14 @@ static int enter(struct walk *walk)
 	}
 	level = &walk->levels[walk->depth++];
 	*level = (struct level){.dev = st.st_dev, .ino = st.st_ino};
-	while (result == 0 && (entry = readdir(list)))
+	while (result == 0 && (entry = readdir(list))) {
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			result = change_entry(walk, level, entry->d_name);
+		if (result < 0 && walk->give_back) {
+			walk->failed = errno;
+			result = 0;
+		}
+	}
 	saved = errno;
 	closedir(list);
 	errno = saved;
@@ -294,6 +300,10 @@ static int change_owners(int dir, bool give_back)
 		result = enter(&walk);
 	while (result == 0 && walk.depth)
 		result = step(&walk);
+	if (result == 0 && walk.failed) {
+		errno = walk.failed;
+		result = -1;
+	}
 	while (walk.depth)
 		leave(&walk);
 	free(walk.levels);

@@ -177,6 +177,21 @@ def killed(t, jail):
     t.ok(result.outcome == "setup" and os.stat(foreign).st_uid == 0, "what is neither the user's nor of their range stays", result.text())
 
 
+def not_given(t, jail):
+    """What cannot be given to the payload is a set-up error that says so, though it cannot be given back either."""
+    path = jail.writable("foreign")
+    for name in "abcdefghij":
+        os.mkdir(os.path.join(path, name))
+        os.chown(os.path.join(path, name), *([0, 0] if name in "eh" else [USER, USER]))
+    with open(os.path.join(jail.scratch, "file"), "w", encoding="ascii") as file:
+        os.fchown(file.fileno(), USER, USER)
+    for source, why in ((path, "cannot be given to uid"), (file.name, "Not a directory")):
+        result = jail.run("echo", "ran", options=["--rw", f"{source}:/opt/rw"])
+        t.ok(result.outcome == "setup" and result.status == 125 and why in result.detail and source in result.detail and "ran" not in result.out,
+             f"what may not be written: {why}", result.text())
+        t.equal(owners(source) - {(0, 0)}, {(USER, USER)}, "and what is the user's is so still")
+
+
 FAILS = [
     ("newuidmap", "#!/bin/sh\nprintf 'it is \\033[31m broken' >&2\nexit 1\n", "/usr/bin/newuidmap failed: it is"),
     ("newgidmap", "#!/bin/sh\nexit 3\n", "/usr/bin/newgidmap failed: it says nothing"),
@@ -272,6 +287,7 @@ def main():
             identity(t, jail, "native")
             runs(t, jail)
             writes(t, jail)
+            not_given(t, jail)
             killed(t, jail)
             commands(t, jail)
             failures(t, jail)
