@@ -227,7 +227,7 @@ static const struct command commands[] = {
      edit_options, cmd_edit, false},
     {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
      hook_options, cmd_hook, false},
-    {"queue", "add [options] ISSUE|- | list|show|cancel|retry [JOB] | reconcile",
+    {"queue", "add ISSUE|- | list|show|cancel|retry [JOB] | reconcile",
      "jobs for agent work: add, look, cancel, try again, find pushes that were lost",
      queue_options, cmd_queue, false},
     {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},

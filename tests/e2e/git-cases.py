@@ -523,6 +523,8 @@ def foreign_owner(c):
             for name in ["."] + names:
                 os.lchown(os.path.join(folder, name), USER, USER)
     result = c.run(repo)
+    c.ok(result.status == 2 and "root takes no remote from it" in result.err, "another user's configuration names no remote for root", result.text)
+    result = c.run(repo, "-c", f"publish.remote={repo}.git")
     c.equal(result.status, 0, "a repository and a remote that another user owns", result.text)
     c.quiet()
     c.equal(open(seen).read().split(), [str(USER)], "the remote's hooks run as that user")
