@@ -53,7 +53,7 @@ static void malformed_listings_fail(void **state)
 		bool end;
 	} cases[] = {{'h', 'f', "..", 2, true},	  {'h', 'f', ".", 1, true},
 		     {'h', 'f', "", 0, true},	  {'h', 'f', "a/b", 3, true},
-		     {'h', 'f', "a\0b", 3, true}, {'h', 'f', "a", 60000, true},
+		     {'h', 'f', "a\0b", 3, true}, {'h', 'f', "aaaaaaaa", 60000, true},
 		     {'h', 'x', "a", 1, true},	  {'h', 'h', "", 0, true},
 		     {'h', 'f', "a", 1, false},	  {'f', 'f', "a", 1, true},
 		     {'E', 'f', "a", 1, true},	  {'D', 'f', "a", 1, true}};
