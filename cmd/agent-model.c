@@ -41,7 +41,7 @@
 #include "pipeline/model/prompt.h"
 #include "pipeline/model/provider.h"
 #include "pipeline/model/round.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 #include "pipeline/model/tools.h"
 #include "pipeline/secret.h"
 #include "pipeline/stage.h"

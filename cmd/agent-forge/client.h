@@ -8,7 +8,7 @@
 
 #include "pipeline/base/strbuf.h"
 #include "pipeline/forge/forge.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 struct error;
 struct http;

@@ -7,7 +7,7 @@
 #include "pipeline/events.h"
 #include "pipeline/model/conversation.h"
 #include "pipeline/model/reply.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 /* The last answer that the server itself counted; NULL when there is none by this model. */
 static const struct json *last_measure(const struct talk *talk, const char *model)

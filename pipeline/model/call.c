@@ -20,7 +20,7 @@
 #include "pipeline/http/http.h"
 #include "pipeline/model/job.h"
 #include "pipeline/model/provider.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 #define PROGRESS_MS 2000
 

@@ -10,7 +10,7 @@
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 struct entry {
 	struct json *line; /* owned */

@@ -9,7 +9,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 #define BODY_MAX 65536
 #define WAIT_MOST_MS 60000

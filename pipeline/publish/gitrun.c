@@ -11,8 +11,10 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/fds.h"
 #include "pipeline/publish/pump.h"
 #include "pipeline/publish/relay.h"
+#include "pipeline/publish/unsay.h"
 #include "pipeline/spawn.h"
 
 void gitrun_init(struct gitrun *run)
@@ -46,7 +48,7 @@ static void log_bytes(struct gitrun *run, const char *data, size_t len)
 }
 
 /* One read. Closes at the end of file. */
-static void read_output(struct gitrun *run, int *fd, struct strbuf *into)
+static void read_output(int *fd, struct strbuf *into)
 {
 	char chunk[16384];
 	ssize_t n = read(*fd, chunk, sizeof(chunk));
@@ -58,7 +60,6 @@ static void read_output(struct gitrun *run, int *fd, struct strbuf *into)
 		*fd = -1;
 		return;
 	}
-	log_bytes(run, chunk, (size_t)n);
 	strbuf_add(into, chunk, (size_t)n);
 }
 
@@ -122,9 +123,9 @@ static int serve(struct gitrun *run, struct running *running)
 		if (poll(fds, AT_COUNT, left > 60000 ? 60000 : (int)left) <= 0)
 			continue;
 		if (fds[AT_OUT].revents)
-			read_output(run, &running->out, &run->out);
+			read_output(&running->out, &run->out);
 		if (fds[AT_ERRS].revents)
-			read_output(run, &running->errs, &run->errs);
+			read_output(&running->errs, &run->errs);
 		if (pumping)
 			pumping = pump_move(run->pump, fds + AT_PUMP);
 		if (run->relay)
@@ -151,25 +152,43 @@ static void finish(struct gitrun *run, struct running *running)
 	spawn_release(&running->child);
 	/* what it wrote last; somebody who still holds the pipe is not waited for */
 	for (size_t i = 0; i < 64 && running->out >= 0; i++)
-		read_output(run, &running->out, &run->out);
+		read_output(&running->out, &run->out);
 	for (size_t i = 0; i < 64 && running->errs >= 0; i++)
-		read_output(run, &running->errs, &run->errs);
+		read_output(&running->errs, &run->errs);
 	fd_close_ptr(&running->out);
 	fd_close_ptr(&running->errs);
+}
+
+/* Both outputs, without the credential. Only then are they anybody's. */
+static int make_public(struct gitrun *run, struct error *err)
+{
+	struct strbuf *const texts[] = {&run->out, &run->errs};
+	int result = 0;
+
+	for (const int *keep = run->keep; keep && *keep >= 0; keep++)
+		if (*keep == FD_SECRET)
+			result = unsay(run->env, texts, ARRAY_LEN(texts), err);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		log_bytes(run, texts[i]->data, texts[i]->len);
+	return result;
 }
 
 int gitrun_wait(struct gitrun *run, struct error *err)
 {
 	struct running running = {
 	    .child = {.pidfd = -1, .control = -1, .stderr_fd = -1}, .out = -1, .errs = -1};
+	bool full;
 
 	if (start(run, &running, err))
 		return err->kind;
 	run->expired = serve(run, &running) < 0;
 	finish(run, &running);
+	full = run->out.full;
+	if (make_public(run, err))
+		return err->kind;
 	if (run->expired)
 		return error_set(err, ERROR_FAILED, "%s was not done in time", run->argv[0]);
-	if (run->out.full)
+	if (full)
 		return error_set(err, ERROR_FAILED, "%s printed more than %zu bytes",
 				 run->argv[0], GITRUN_OUT_MAX);
 	return 0;

@@ -28,11 +28,12 @@ struct gitrun {
 	struct relay *relay;   /* borrowed; or NULL */
 	struct pump *pump;     /* borrowed; or NULL */
 	long long deadline_ms; /* CLOCK_MONOTONIC */
-	int log_fd; /* borrowed: gets both outputs raw, at most *log_left bytes; -1: none */
+	int log_fd; /* borrowed: gets both outputs at the end, at most *log_left bytes; -1: none */
 	size_t *log_left; /* borrowed: counted down */
 	/* found */
-	int status;	    /* exit status, or -signal */
-	bool expired;	    /* ended at the deadline */
+	int status;   /* exit status, or -signal */
+	bool expired; /* ended at the deadline */
+	/* without the token of FD_SECRET, where that is kept open (unsay.h): */
 	struct strbuf out;  /* standard output */
 	struct strbuf errs; /* standard error, its first GITRUN_ERR_MAX bytes */
 };

@@ -2,6 +2,7 @@
 """Publishing over HTTPS to git http-backend behind nginx, with a token: what works, what is refused, and where the token
 is while a push is under way."""
 # deadline: 240
+import base64
 import os
 import sys
 
@@ -76,6 +77,10 @@ def refusals(t, scene, server, other):
     refused("nobody listens", scene.publish(scene.https(gitservers.free_port(), "/git/x.git", scene.ca), secret=TOKEN), 4,
             "cannot push to")
     refused("a private address", scene.publish(remote, secret=TOKEN, private_ok=False), 4, "cannot push to")
+    basic = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
+    hook(scene, bare, "pre-receive", f'echo "Your token is {TOKEN}, or {basic}."; exit 1\n')
+    outcome = scene.publish(remote, secret=TOKEN)
+    refused("a server that says the token back", outcome, 1, "Your token is [key], or [key].")
     hook(scene, bare, "pre-receive", 'echo "Not on a Friday."; printf "\\033]0;title\\007" >&2; exit 1\n')
     outcome = scene.publish(remote, secret=TOKEN)
     refused("a hook that refuses", outcome, 1, "Not on a Friday.", r"\x1b]0;title\x07", "agent resume")

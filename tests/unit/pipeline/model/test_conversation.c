@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 /* A file that may be appended to, with this content. */
 static int file_of(const char *text)

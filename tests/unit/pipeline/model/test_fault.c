@@ -2,7 +2,7 @@
 #include "model_test.h"
 
 #include "pipeline/model/fault.h"
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 static void status_and_words_tell_the_kind(void **state)
 {

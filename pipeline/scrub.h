@@ -1,13 +1,13 @@
 /*
- * Keeps the model key out of everything that is written: a server may echo it (in an error, in
- * an answer), and a repository may hold it. Every text that goes to the conversation, an event
- * or an error passes through here first. Pure.
+ * Keeps a credential out of everything that is written: a server may echo it (in an error, in
+ * an answer), and a repository may hold it. Every text of a provider or a forge, and what git prints with
+ * a token in hand, passes through here before it goes to a conversation, an event, a log or an error. Pure.
  *
  * Keys of fewer than SCRUB_KEY_MIN bytes are left alone: local servers are run with words like
  * "ollama" or "EMPTY" for a key, and replacing those would change the edits of a model.
  */
-#ifndef HTTP_SCRUB_H
-#define HTTP_SCRUB_H
+#ifndef PIPELINE_SCRUB_H
+#define PIPELINE_SCRUB_H
 
 #include <stdbool.h>
 #include <stddef.h>

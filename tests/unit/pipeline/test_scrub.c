@@ -1,7 +1,7 @@
 /* The key is replaced wherever it stands. */
 #include "tests/unit/pipeline/model/model_test.h"
 
-#include "pipeline/http/scrub.h"
+#include "pipeline/scrub.h"
 
 #define KEY "sk-planted-key-0123"
 static const struct scrub scrub = {.key = KEY, .len = sizeof(KEY) - 1};
