@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -185,6 +186,11 @@ struct walk {
 	int failed; /* giving back: errno of what stays as it is, 0; the rest goes on */
 };
 
+static int drop_acl(const char *path, const char *name)
+{
+	return removexattr(path, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP ? 0 : -1;
+}
+
 /* What is given back loses what another could use it by. By its descriptor: should a process of a killed jail not
  * have ended yet, it can put nothing else at its place. */
 static int change_one(int dir, const char *name, bool give_back)
@@ -198,6 +204,9 @@ static int change_one(int dir, const char *name, bool give_back)
 	if (!give_back || S_ISLNK(st.st_mode))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (drop_acl(path, "system.posix_acl_access") < 0 ||
+	    (S_ISDIR(st.st_mode) && drop_acl(path, "system.posix_acl_default") < 0))
+		return -1;
 	return chmod(path, (st.st_mode & 01777) | (S_ISDIR(st.st_mode) ? 0700 : 0));
 }
 

@@ -124,7 +124,11 @@ def runs(t, jail):
 
 HOSTILE = """cd /opt/rw && echo x >f && chmod 6777 f && ln -s /etc/passwd l && mkfifo p && mkdir -m 0 none && rm old && mkdir -p a/b && echo 1 >a/b/c &&
 python3 - <<'END'
-import os
+import os, struct
+acl = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *e) for e in ((1, 7, 0xffffffff), (2, 7, os.getuid()), (4, 7, 0xffffffff), (16, 7, 0xffffffff),
+                                                                        (32, 0, 0xffffffff)))
+for name, kind in (('f', 'access'), ('a', 'access'), ('a/b', 'default')):
+    os.setxattr(name, 'system.posix_acl_' + kind, acl)
 for i in range(3000):
     os.mkdir('deep'); os.chdir('deep')
 open('bottom', 'w').write('x')
@@ -142,7 +146,8 @@ def writes(t, jail):
     result = jail.run("/bin/sh", "-c", HOSTILE, options=["--rw", f"{path}:/opt/rw"])
     t.ok("done" in result.out, "a directory that it may write is its own while it runs", result.text())
     t.equal(owners(path), {(USER, USER)}, "and the user's again behind it, however it was left")
-    t.equal(stat.S_IMODE(os.stat(os.path.join(path, "f")).st_mode), 0o777, "without set-id bits")
+    t.equal(stat.S_IMODE(os.stat(os.path.join(path, "f")).st_mode), 0o770, "without set-id bits")
+    t.equal([name for name in ("f", "a", "a/b") if os.listxattr(os.path.join(path, name))], [], "without lists of others who may")
     t.equal(sorted(os.listdir(path)), ["a", "deep", "f", "l", "none", "p"], "with all that it wrote")
     with open("/etc/passwd", "rb") as file:
         t.equal((file.read(), os.stat("/etc/passwd").st_uid, os.stat("/etc/passwd").st_mode), before, "a link is not followed")
