@@ -55,12 +55,20 @@ def install():
     systemctl("daemon-reload")
 
 
+def read(path):
+    """A file of a group or a process; empty when that is gone."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def in_group(path):
-    """Processes of a group and of those below."""
+    """Processes of a group and of those below, of which some may end meanwhile."""
     found = set()
     for name in glob.glob(path + "/**/cgroup.procs", recursive=True):
-        with open(name, encoding="ascii") as file:
-            found |= {int(line) for line in file.read().split()}
+        found |= {int(line) for line in read(name).split()}
     return found
 
 
@@ -71,8 +79,7 @@ def look(t, ours_too):
     pids = in_group(jobs[0]) if jobs else set()
     uids = set()
     for pid in pids:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            uids |= {int(line.split()[1]) for line in file if line.startswith("Uid:")}
+        uids |= {int(line.split()[1]) for line in read(f"/proc/{pid}/status").splitlines() if line.startswith("Uid:")}
     t.ok(pids and all(uid > 0x70000000 for uid in uids), "with the command, whose uid is nobody else's", f"{pids} {uids}")
     limits = {}
     for name in ("memory.max", "pids.max") if jobs else ():
@@ -134,9 +141,8 @@ def let_go():
     """Tells the shell of the test command."""
     for group in glob.glob(GROUP + "/**/agent-[0-9]*/job", recursive=True):
         for pid in in_group(group):
-            with open(f"/proc/{pid}/comm", encoding="ascii") as file:
-                if file.read() == "sh\n":
-                    os.kill(pid, signal.SIGUSR1)
+            if read(f"/proc/{pid}/comm") == "sh\n":
+                os.kill(pid, signal.SIGUSR1)
 
 
 def find_begun():
