@@ -477,6 +477,7 @@ def gate(t, place):
     place.git("config", "agent.gateFail", "open", cwd=site.bare)
     text = accepted(t, site, "is let in where the operator says so", "HEAD:rel/7")
     t.contains(text, "WITHOUT a test: agent.gateFail = open", "and it is said")
+    place.git("config", "agent.gateTime", "60", cwd=site.bare)  # which a red test needs on a busy machine, too
     site.git("reset", "-q", "--hard", "topic")
     refused(t, site, "but a red one never", "its tests are red", "--force", "HEAD:main")
     t.equal(place.leftovers(), [], "nothing is left of any of them")
