@@ -39,8 +39,7 @@ void hook_say(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	if (vasprintf(&raw, format, args) < 0)
-		abort();
+	raw = mem_vprintf(format, args);
 	va_end(args);
 	strbuf_init(&shown, 4096);
 	text_escape_lines(&shown, raw, strlen(raw));

@@ -257,8 +257,7 @@ static void __attribute__((format(printf, 2, 3))) wrong(size_t *count, const cha
 	va_list args;
 
 	va_start(args, format);
-	if (vasprintf(&raw, format, args) < 0)
-		abort();
+	raw = mem_vprintf(format, args);
 	va_end(args);
 	text_escape(shown, sizeof(shown), raw, strlen(raw));
 	printf("wrong  %s\n", shown);

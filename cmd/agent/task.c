@@ -238,8 +238,7 @@ tell(const struct take *take, const char *ref, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		abort();
+	text = mem_vprintf(format, args);
 	va_end(args);
 	take->tell(take->arg, ref, text);
 }

@@ -33,16 +33,24 @@ char *mem_strndup(const char *text, size_t len)
 	return checked(strndup(text, len));
 }
 
+char *mem_vprintf(const char *format, va_list args)
+{
+	char *text = NULL;
+
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	return checked(text);
+}
+
 char *mem_printf(const char *format, ...)
 {
 	va_list args;
-	char *text = NULL;
+	char *text;
 
 	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		abort();
+	text = mem_vprintf(format, args);
 	va_end(args);
-	return checked(text);
+	return text;
 }
 
 void mem_sort(void *items, size_t count, size_t size,

@@ -5,6 +5,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* As calloc, realloc, strdup, strndup of libc, but never return NULL: they abort on no memory.
@@ -16,6 +17,8 @@ char *mem_strndup(const char *text, size_t len) __attribute__((returns_nonnull))
 /* asprintf; the caller frees. */
 char *mem_printf(const char *format, ...)
     __attribute__((returns_nonnull, format(printf, 1, 2)));
+char *mem_vprintf(const char *format, va_list args)
+    __attribute__((returns_nonnull, format(printf, 1, 0)));
 
 /* As qsort of libc, but items may be NULL where count is 0, which qsort forbids. */
 void mem_sort(void *items, size_t count, size_t size,
