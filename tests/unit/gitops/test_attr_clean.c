@@ -97,6 +97,5 @@ int main(void)
 	    cmocka_unit_test(filters_and_encodings_are_not_done),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -387,6 +387,5 @@ int main(void)
 	    cmocka_unit_test(status_counts_changes_and_writes_nothing),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

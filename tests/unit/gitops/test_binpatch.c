@@ -134,6 +134,5 @@ int main(void)
 	    cmocka_unit_test(delta_stays_within_both_files),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -547,6 +547,5 @@ int main(void)
 	    cmocka_unit_test(limits_have_their_code),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -285,6 +285,5 @@ int main(void)
 	    cmocka_unit_test(random_edits_change_what_they_say_and_no_more),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,5 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_has_its_outcome)};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

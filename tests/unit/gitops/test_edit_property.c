@@ -287,6 +287,5 @@ int main(void)
 	    cmocka_unit_test(binary_files_are_left_alone),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,5 @@ int main(void)
 	    cmocka_unit_test(nasty_patterns_end),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,5 @@ int main(void)
 	    cmocka_unit_test(random_patterns_ignore_what_git_ignores),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

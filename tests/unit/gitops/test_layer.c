@@ -431,6 +431,5 @@ int main(void)
 	    cmocka_unit_test(damage_is_found),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

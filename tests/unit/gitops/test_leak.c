@@ -185,6 +185,5 @@ int main(void)
 	    cmocka_unit_test(hostile_lines_take_no_long_time),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,6 +208,5 @@ int main(void)
 	    cmocka_unit_test(random_bytes_make_a_proper_message),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

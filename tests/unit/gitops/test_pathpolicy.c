@@ -170,6 +170,5 @@ int main(void)
 	    cmocka_unit_test(tidy_mends_spelling_and_no_more),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,5 @@ int main(void)
 	    cmocka_unit_test(new_malformed_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

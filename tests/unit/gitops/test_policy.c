@@ -358,6 +358,5 @@ int main(void)
 	    cmocka_unit_test(names_are_compared_as_other_systems_do),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

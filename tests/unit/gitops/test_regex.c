@@ -173,6 +173,5 @@ int main(void)
 	    cmocka_unit_test(nasty_expressions_end),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,5 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(known_messages_have_known_sums)};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

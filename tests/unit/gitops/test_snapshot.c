@@ -167,6 +167,5 @@ int main(void)
 	    cmocka_unit_test(nested_beyond_the_limit_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

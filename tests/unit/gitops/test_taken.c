@@ -214,6 +214,5 @@ int main(void)
 	    cmocka_unit_test(malformed_changes_are_not_made),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

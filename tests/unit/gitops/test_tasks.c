@@ -165,6 +165,5 @@ int main(void)
 	    cmocka_unit_test(made_is_merged_by_name_or_by_what_it_did),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,5 @@ int main(void)
 	    cmocka_unit_test(signature_goes_into_the_header),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -338,6 +338,5 @@ int main(void)
 	    cmocka_unit_test(tree_bombs_and_deep_trees_end),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

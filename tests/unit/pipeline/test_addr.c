@@ -185,6 +185,5 @@ int main(void)
 	    cmocka_unit_test(host_names_are_sane_or_not),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

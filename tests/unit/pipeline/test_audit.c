@@ -262,6 +262,5 @@ int main(void)
 	    cmocka_unit_test(text_is_escaped_and_needs_nothing),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

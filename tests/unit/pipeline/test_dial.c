@@ -198,6 +198,5 @@ int main(void)
 	    WITH_ENDS(connect_agent_dial_ends_meanwhile),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

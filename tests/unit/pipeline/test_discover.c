@@ -153,6 +153,5 @@ int main(void)
 	    cmocka_unit_test(remote_url_only_url_counts),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_repositories, remove_repositories);
 }

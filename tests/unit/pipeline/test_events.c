@@ -284,6 +284,5 @@ int main(void)
 	    WITH_CONTROL(send_to_a_closed_supervisor_ends_without_a_signal),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,5 @@ int main(void)
 	    cmocka_unit_test(rules_of_a_section_that_mean_nothing_are_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

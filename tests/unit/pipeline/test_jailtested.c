@@ -241,6 +241,5 @@ int main(void)
 	    cmocka_unit_test(jailtested_many_kinds_oldest_pushed_out),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

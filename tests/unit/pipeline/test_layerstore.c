@@ -271,6 +271,5 @@ int main(void)
 	    cmocka_unit_test(one_makes_a_layer),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

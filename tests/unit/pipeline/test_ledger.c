@@ -151,6 +151,5 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(open_newer_schema_refused, make_dir, remove_dir),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

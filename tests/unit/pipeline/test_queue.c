@@ -525,6 +525,5 @@ int main(void)
 	    TEST(open_first_schema_migrated),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,5 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(remove_leaves_nothing, begin, end),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,5 @@ int main(void)
 	    cmocka_unit_test(error_message_and_next_are_scrubbed),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

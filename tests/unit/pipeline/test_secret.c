@@ -438,7 +438,6 @@ int main(int argc, char **argv, char **envp)
 		return adopt_child(envp);
 	if (!mkdtemp(dir))
 		return 1;
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	return fd_remove_tree(AT_FDCWD, dir) < 0 ? 1 : failed;
 }

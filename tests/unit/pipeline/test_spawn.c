@@ -544,7 +544,6 @@ static int test_all(const char *dir)
 	if (count < ARRAY_LEN(tests))
 		puts("# outside_as_root_takes_the_user: needs root, not tried");
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = _cmocka_run_group_tests("spawn", tests, count, NULL, NULL);
 	return fd_remove_tree(AT_FDCWD, dir) < 0 ? 1 : failed;
 }

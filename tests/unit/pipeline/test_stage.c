@@ -263,9 +263,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(stage_unknown_words_are_125),
 	};
 
-	if (strstr(argv[0], "test_stage"))
-		cmocka_set_message_output(CM_OUTPUT_TAP);
-	else
+	if (!strstr(argv[0], "test_stage"))
 		return stage_main(argc, argv, prestart, run);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,5 @@ int main(void)
 	    cmocka_unit_test(table_has_a_line_a_row),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

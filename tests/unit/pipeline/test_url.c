@@ -73,6 +73,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(parse_usable_taken_apart),
 					   cmocka_unit_test(parse_unusable_refused)};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -456,6 +456,5 @@ int main(void)
 	    cmocka_unit_test(observer_may_only_look_and_answer),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

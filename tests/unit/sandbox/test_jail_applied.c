@@ -48,6 +48,5 @@ int main(void)
 	    cmocka_unit_test(what_is_no_record_is_left_alone),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,5 @@ int main(void)
 					    remove_home),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -380,6 +380,5 @@ int main(void)
 	    cmocka_unit_test(facts_too_long_a_text_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

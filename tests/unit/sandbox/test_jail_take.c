@@ -237,6 +237,5 @@ int main(void)
 	    cmocka_unit_test(the_directory_is_served_and_nothing_beside_it),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,5 @@ int main(void)
 	    cmocka_unit_test(step_aside_that_fails_leaves_no_group),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,5 @@ int main(void)
 	    cmocka_unit_test(error_status_is_one_to_one),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,6 +331,5 @@ int main(void)
 	    cmocka_unit_test(now_does_not_go_back),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,5 @@ int main(void)
 	    cmocka_unit_test(next_walks_each_member_once),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,5 @@ int main(void)
 	    cmocka_unit_test(too_deep_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,5 @@ int main(void)
 	    cmocka_unit_test(sha256_split_anywhere_is_the_same),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

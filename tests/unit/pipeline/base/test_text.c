@@ -341,6 +341,5 @@ int main(void)
 	    cmocka_unit_test(slip_short_words_are_less_alike),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,5 @@ int main(void)
 	    cmocka_unit_test(authority_equal_compares_host_port_and_kind),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,5 @@ int main(void)
 	    cmocka_unit_test(fetch_explain_many_hosts_are_cut),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

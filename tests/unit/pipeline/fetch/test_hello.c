@@ -265,6 +265,5 @@ int main(void)
 	    cmocka_unit_test(hello_parse_endless_hello_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,5 @@ int main(void)
 	    cmocka_unit_test(inside_path_ways_out_are_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,5 @@ int main(void)
 	    cmocka_unit_test(npm_config_load_failing_npm_is_an_error),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_top, remove_top);
 }

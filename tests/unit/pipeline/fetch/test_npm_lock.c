@@ -245,6 +245,5 @@ int main(void)
 	    cmocka_unit_test(npm_lock_settings_keeps_only_how_to_read_a_lock),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

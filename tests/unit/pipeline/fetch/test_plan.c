@@ -368,6 +368,5 @@ int main(void)
 	    cmocka_unit_test(fetch_plan_private_is_for_the_named_host_only),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_top, remove_top);
 }

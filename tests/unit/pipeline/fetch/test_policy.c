@@ -221,6 +221,5 @@ int main(void)
 	    cmocka_unit_test(response_parse_tells_success_from_refusal),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,6 +260,5 @@ int main(void)
 	    cmocka_unit_test(skeleton_write_makes_exactly_these_files),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,6 +279,5 @@ int main(void)
 	    TEST(store_end_removes_and_unlocks),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

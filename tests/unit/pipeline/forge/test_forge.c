@@ -296,6 +296,5 @@ int main(void)
 	    cmocka_unit_test(words_call_nobody),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

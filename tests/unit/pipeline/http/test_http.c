@@ -106,6 +106,5 @@ int main(void)
 	    cmocka_unit_test(header_values_are_visible_ascii),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,5 @@ int main(void)
 	    cmocka_unit_test(words_of_the_record_parsed),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

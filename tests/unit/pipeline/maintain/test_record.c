@@ -169,6 +169,5 @@ int main(void)
 	    TEST(skip_keeps_the_reason),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

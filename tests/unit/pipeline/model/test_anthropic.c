@@ -276,6 +276,5 @@ int main(void)
 	    cmocka_unit_test(request_empty_answer_leaves_no_message),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

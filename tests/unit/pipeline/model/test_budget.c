@@ -55,6 +55,5 @@ int main(void)
 	    cmocka_unit_test(bound_trusts_no_estimate_other_model_or_shrunk_request),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,5 @@ int main(void)
 	    cmocka_unit_test(line_text_joins_blocks),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

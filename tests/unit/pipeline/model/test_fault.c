@@ -247,6 +247,5 @@ int main(void)
 	    cmocka_unit_test(model_name_is_escaped_and_missing_key_is_said),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

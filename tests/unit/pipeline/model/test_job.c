@@ -77,6 +77,5 @@ int main(void)
 	    cmocka_unit_test(parse_names_what_is_wrong),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

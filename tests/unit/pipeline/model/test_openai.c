@@ -294,6 +294,5 @@ int main(void)
 	    cmocka_unit_test(request_takes_what_was_learnt),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

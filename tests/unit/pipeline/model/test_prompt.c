@@ -90,6 +90,5 @@ int main(void)
 	    cmocka_unit_test(task_holds_issue_command_and_listing),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

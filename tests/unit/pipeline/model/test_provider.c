@@ -188,6 +188,5 @@ int main(void)
 	    cmocka_unit_test(path_has_the_version_once),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,5 @@ int main(void)
 	    cmocka_unit_test(next_at_the_end_says_how_many_there_were),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,5 @@ int main(void)
 	    cmocka_unit_test(feed_receiver_that_stops_is_obeyed),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

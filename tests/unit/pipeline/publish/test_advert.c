@@ -179,6 +179,5 @@ int main(void)
 	    cmocka_unit_test(advert_cut_anywhere_waits),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,5 @@ int main(void)
 	    cmocka_unit_test(one_parent_is_found),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,5 @@ int main(void)
 	    cmocka_unit_test(receive_pack_gets_a_listed_environment),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,5 @@ int main(void)
 	    TEST(gitdir_path_with_a_line_break_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

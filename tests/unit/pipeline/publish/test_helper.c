@@ -207,6 +207,5 @@ int main(void)
 	    cmocka_unit_test(helper_without_its_variable_is_none),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,6 +108,5 @@ int main(void)
 	    cmocka_unit_test(job_bad_part_is_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

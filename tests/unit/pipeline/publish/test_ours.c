@@ -47,6 +47,5 @@ int main(void)
 	    cmocka_unit_test(issue_is_named_in_the_last_paragraph_alone),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

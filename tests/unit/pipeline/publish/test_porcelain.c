@@ -235,6 +235,5 @@ int main(void)
 	    cmocka_unit_test(diagnosis_is_not_steered_by_the_server),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,6 +257,5 @@ int main(void)
 	    cmocka_unit_test(relay_crowd_of_clients_is_bounded),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

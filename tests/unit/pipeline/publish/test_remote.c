@@ -313,6 +313,5 @@ int main(void)
 	    cmocka_unit_test(remote_names_for_proxy_and_known_hosts),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

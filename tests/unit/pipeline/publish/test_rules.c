@@ -153,6 +153,5 @@ int main(void)
 	    cmocka_unit_test(decision_without_receipts_leaves_branches_alone),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,5 @@ int main(void)
 	    cmocka_unit_test(sshkey_any_prefix_of_a_key_is_safe),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,5 @@ int main(void)
 	    cmocka_unit_test(what_is_no_query_is_not_answered),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,5 @@ int main(void)
 	    cmocka_unit_test(id_is_chosen_from_the_map),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

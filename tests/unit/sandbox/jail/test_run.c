@@ -205,6 +205,5 @@ int main(void)
 	    cmocka_unit_test(malformed_parts_are_refused),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
