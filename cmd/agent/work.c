@@ -46,7 +46,8 @@ struct slot {
 	struct child child;
 	int words_fd; /* owned: what it prints on descriptor 2 */
 	struct strbuf line;
-	char last[1024];   /* its last line that says why it ended */
+	char last[1024];   /* its last line that says why it ended; told once, at the end */
+	char next[1024];   /* what it said to do next, told behind that */
 	int asked;	   /* enum queue_stop, or what the worker itself asks */
 	long long term_at; /* when SIGTERM follows; 0: not */
 	long long kill_at;
@@ -109,6 +110,14 @@ static void say(const struct slot *slot, const char *text)
 
 	text_escape(shown, sizeof(shown), text, strlen(text));
 	fprintf(stderr, "job %lld: %s\n", slot->job.id, shown);
+}
+
+static void say_held(struct slot *slot, const char *before, char *words)
+{
+	char *text AUTO_FREE = mem_printf("%s%s", before, words);
+
+	say(slot, text);
+	words[0] = '\0';
 }
 
 /* ---- beginning ---- */
@@ -180,7 +189,11 @@ static int settle(struct worker *worker, struct slot *slot, enum queue_end end,
 	int result =
 	    queue_settle(worker->queue, &worker->rules, slot->job.id, end, reason, err);
 
+	if (slot->last[0] && strcmp(slot->last, reason) != 0)
+		say_held(slot, "agent: ", slot->last);
 	say(slot, text);
+	if (slot->next[0])
+		say_held(slot, "next: ", slot->next);
 	release(worker, slot);
 	return result;
 }
@@ -232,6 +245,7 @@ static int fill(struct worker *worker, struct error *err)
 
 /* ---- what a job says, and its end ---- */
 
+/* What may be its reason waits for its end, which tells it once. */
 static void end_line(struct slot *slot)
 {
 	static const char reason[] = "agent: ", next[] = "agent: next: ";
@@ -239,10 +253,19 @@ static void end_line(struct slot *slot)
 
 	if (!slot->line.len)
 		return;
-	say(slot, text);
-	if (strncmp(text, reason, strlen(reason)) == 0 &&
-	    strncmp(text, next, strlen(next)) != 0)
+	if (strncmp(text, next, strlen(next)) == 0) {
+		if (slot->next[0])
+			say_held(slot, next, slot->next);
+		snprintf(slot->next, sizeof(slot->next), "%s", text + strlen(next));
+	} else if (strncmp(text, reason, strlen(reason)) == 0) {
+		if (slot->last[0])
+			say_held(slot, reason, slot->last);
+		if (slot->next[0])
+			say_held(slot, next, slot->next);
 		snprintf(slot->last, sizeof(slot->last), "%s", text + strlen(reason));
+	} else {
+		say(slot, text);
+	}
 	strbuf_reset(&slot->line);
 }
 

@@ -77,9 +77,13 @@ with Tap() as t, Place() as place:
     # ---- red tests are a refusal; retry begins anew ----
     repo = fresh(test="false")
     red = number(add(repo, "Translate two", "--rounds", "1"))
-    once()
+    worked = once()
     t.equal((job(red)["state"], job(red)["attempts"]), ("refused", 1), "red tests are the end", job(red))
     t.contains(job(red)["reason"], "still red", "with the reason")
+    t.equal(worked.err.count("still red"), 1, "which the worker tells once", worked.err)
+    t.contains(worked.err, f"job {red}: refused: ", "with what became of the job")
+    told = [line.split(": ", 1)[1] for line in worked.err.splitlines() if line.startswith(f"job {red}: ")]
+    t.ok(told[-1].startswith("next: "), "and last what to do next", worked.err)
     run = job(red)["run"]
     t.equal(place.agent("queue", "retry", str(red)).status, 0, "a person may have it tried again")
     once()
