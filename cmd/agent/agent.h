@@ -99,7 +99,9 @@ void help_print_overview(FILE *out); /* help.c */
 struct strbuf;
 void help_topics(struct strbuf *out); /* their names, each with a space behind it */
 const struct command *command_find(const char *name); /* main.c */
-const struct command *command_at(size_t index);	      /* NULL past the end */
+/* A failure and what to do next, as main tells its own: for those that others follow. */
+void print_error(const struct error *err);
+const struct command *command_at(size_t index); /* NULL past the end */
 
 #define RUN_ROUNDS_MAX 50
 /* Caps of artefacts, bytes. */

@@ -255,7 +255,7 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
-static void print_error(const struct error *err)
+void print_error(const struct error *err)
 {
 	fprintf(stderr, "agent: %s\n", err->message);
 	if (err->next[0])

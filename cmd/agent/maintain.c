@@ -36,9 +36,7 @@ void upkeep_note(struct upkeep *upkeep, int kind)
 void upkeep_complain(struct upkeep *upkeep, const struct error *err)
 {
 	upkeep_note(upkeep, err->kind);
-	fprintf(stderr, "agent: %s\n", err->message);
-	if (err->next[0])
-		fprintf(stderr, "agent: next: %s\n", err->next);
+	print_error(err);
 }
 
 /* ---- one task ---- */

@@ -418,7 +418,7 @@ static int fetch_all(struct options *options, const char *state, struct supervis
 		if (!failed.kind)
 			continue;
 		if (err->kind)
-			fprintf(stderr, "agent: %s\n", err->message);
+			print_error(err);
 		*err = failed;
 		if (failed.kind == ERROR_INTERRUPTED)
 			break;

@@ -125,15 +125,13 @@ static int reconcile_all(const char *state, struct queue *queue, struct supervis
 	for (size_t i = 0; i < js_len(paths); i++) {
 		const char *path = js_text(js_at(paths, i));
 		struct error one = {0};
-		char shown[1200];
 		int result = reconcile_one(path, false, state, queue, sup, options, &one);
 
 		if (result == ERROR_INTERRUPTED)
 			return *err = one, result;
 		if (result == 0)
 			continue;
-		text_escape(shown, sizeof(shown), one.message, strlen(one.message));
-		fprintf(stderr, "agent: %s\n", shown);
+		print_error(&one);
 		failed++;
 	}
 	if (!failed)

@@ -138,7 +138,7 @@ static void accept_all(struct help *help)
 		if (fd < 0)
 			return;
 		if (start(help, helper, "take", fd, fd, TAKE_MS, &err)) {
-			fprintf(stderr, "agent: %s\n", err.message);
+			print_error(&err);
 			helper->child = (struct child){0, -1, -1, -1};
 		}
 	}

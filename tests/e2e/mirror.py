@@ -176,6 +176,9 @@ with Tap() as t, Place() as place:
             ("ssh without a key", ["x", "-c", "mirror.x.url=ssh://localhost/x"], 2)):
         result = place.agent("mirror", *words)
         t.equal(result.status, status, f"{what}: {status}", result.text)
+    result = place.agent("mirror", "-c", "mirror.x.what=1", "-c", "mirror.y.what=1")
+    t.equal((result.status, result.err.count("is nothing that a mirror has"), result.err.count("agent: next: url, path, token")),
+            (2, 2, 2), "of each that fails the next step is said", result.text)
 
     with gitservers.HttpsServer(place.path("nginx"), served, "bot", TOKEN) as server:
         place.write("token", TOKEN + "\n", 0o600)
