@@ -113,11 +113,11 @@ static int read_path(void *arg, const char *path, uint64_t max, struct strbuf *o
 	return jail_take_read(&tree->take, path, max, out, err);
 }
 
-static bool is_dependency(void *arg, const char *path)
+static int is_dependency(void *arg, const char *path, struct error *err)
 {
 	const struct work_tree *tree = arg;
 
-	return layout_is_dependency(tree->layout, path);
+	return layout_is_dependency(tree->layout, path, err);
 }
 
 static int read_limits(const struct json *job, struct view_limits *limits, struct error *err)

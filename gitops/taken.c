@@ -325,13 +325,16 @@ static int take_new(struct walk *w, const struct place *at, const char *path,
 		    const struct taken_entry *entry)
 {
 	const struct taken_source *source = w->source;
+	int rc = 0;
 
 	if (entry->kind == TAKEN_DIR)
 		return take_dir(w, at, path, VIEW_NONE);
 	if (at->ignored || ignore_match(w->ignore, path, false))
 		return 0;
-	if (source->is_dependency && source->is_dependency(source->arg, path))
-		return 0;
+	if (source->is_dependency)
+		rc = source->is_dependency(source->arg, path, w->err);
+	if (rc)
+		return rc < 0 ? rc : 0;
 	if (entry->kind == TAKEN_FILE)
 		return take_file(w, path, entry, VIEW_NONE);
 	if (entry->kind == TAKEN_LINK)

@@ -46,8 +46,8 @@ struct taken_source {
 	/* A file's bytes or a link's target. 0; ERROR_NO when it has more than max bytes. */
 	int (*read)(void *arg, const char *path, uint64_t max, struct strbuf *out,
 		    struct error *err);
-	/* Whether a dependency layer has something there. */
-	bool (*is_dependency)(void *arg, const char *path);
+	/* Whether a dependency layer has something there: 1, 0 or an error kind. */
+	int (*is_dependency)(void *arg, const char *path, struct error *err);
 	void *arg;
 	/* fd_now_ms(): ERROR_NO when it is not through by then; 0: for ever. */
 	long long until_ms;

@@ -154,14 +154,25 @@ int layout_make(const struct stage *stage, struct gitops_repo *repo, struct layo
 	return layout->git ? add_snapshot(repo, layout, err) : 0;
 }
 
-bool layout_is_dependency(const struct layout *layout, const char *path)
+/* Without following a link: a layer's links lead wherever its packages wanted, and what is looked for there was not
+ * put there by the layer. */
+int layout_is_dependency(const struct layout *layout, const char *path, struct error *err)
 {
-	AUTO_FREE char *file =
-	    layout->deps ? mem_printf("%s/deps/%s/work/%s", layout->store, layout->deps, path)
-			 : NULL;
-	struct stat st;
+	AUTO_FREE char *work =
+	    layout->deps ? mem_printf("%s/deps/%s/work", layout->store, layout->deps) : NULL;
+	AUTO_FD int dir = -1, found = -1;
 
-	return file && lstat(file, &st) == 0;
+	if (!work)
+		return 0;
+	dir = open(work, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0)
+		found = fd_open_beneath(dir, path, O_PATH | O_NOFOLLOW, 0);
+	if (found >= 0)
+		return 1;
+	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG)
+		return 0;
+	return error_errno(err, ERROR_FAILED, errno, "'%s' in the dependency layer %.12s", path,
+			   layout->deps);
 }
 
 /* ---- the record ---- */

@@ -34,8 +34,9 @@ void layout_release(struct layout *layout);
 int layout_make(const struct stage *stage, struct gitops_repo *repo, struct layout *layout,
 		struct error *err);
 
-/* Whether the dependency layer has something at a path of the work tree. */
-bool layout_is_dependency(const struct layout *layout, const char *path);
+/* Whether the dependency layer has something at a path of the work tree: 1 or 0; ERROR_FAILED. What a link in the
+ * layer leads to is not the layer's. */
+int layout_is_dependency(const struct layout *layout, const char *path, struct error *err);
 
 /* {"kind":"layout","version":1,"tree","layers":[top first],"home_layers":[…],"log_bytes":N,
  * "log_truncated":bool} to FD_OUT. 0 or ERROR_FAILED. */
