@@ -291,7 +291,7 @@ static bool value_is(const struct setting *setting, const char *value)
 	return setting->state == STATE_VALUE && strcmp(setting->value, value) == 0;
 }
 
-static void set_text(const struct setting *setting, struct attr_facts *facts)
+static bool set_text(const struct setting *setting, struct attr_facts *facts)
 {
 	if (setting->state == STATE_SET)
 		facts->text = ATTR_TEXT_SET;
@@ -302,7 +302,10 @@ static void set_text(const struct setting *setting, struct attr_facts *facts)
 	else if (value_is(setting, "input")) {
 		facts->text = ATTR_TEXT_SET;
 		facts->eol = ATTR_EOL_LF;
+	} else {
+		return false;
 	}
+	return true;
 }
 
 /* A name too long for its place is cut: it is looked up nowhere, only shown. */
@@ -318,11 +321,9 @@ static void conclude(const struct setting settings[NAME_COUNT], struct attr_fact
 {
 	const struct setting *text = &settings[NAME_TEXT];
 
-	/* crlf is text's name of old; it counts where text says nothing */
-	set_text(text->state == STATE_NONE || text->state == STATE_UNSPECIFIED
-		     ? &settings[NAME_CRLF]
-		     : text,
-		 facts);
+	/* crlf is text's name of old; it counts where text says nothing that is known */
+	if (!set_text(text, facts))
+		set_text(&settings[NAME_CRLF], facts);
 	if (value_is(&settings[NAME_EOL], "crlf"))
 		facts->eol = ATTR_EOL_CRLF;
 	else if (value_is(&settings[NAME_EOL], "lf"))
@@ -407,22 +408,21 @@ bool attr_same_conversion(const struct attr_facts *a, const struct attr_facts *b
 	return !adds_crlf(a) || (a->text == ATTR_TEXT_AUTO) == (b->text == ATTR_TEXT_AUTO);
 }
 
-/* git's gather_stats and convert_is_binary. */
-static bool leave_lf(const char *data, size_t len, bool automatic)
+void attr_count(const char *data, size_t len, struct attr_stats *stats)
 {
-	size_t lone_lf = 0, lone_cr = 0, crlf = 0, nul = 0, printable = 0, other = 0;
+	size_t nul = 0, printable = 0, other = 0;
 
+	*stats = (struct attr_stats){0};
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)data[i];
-		if (c == '\r') {
-			if (i + 1 < len && data[i + 1] == '\n') {
-				crlf++;
-				i++;
-			} else {
-				lone_cr++;
-			}
+
+		if (c == '\r' && i + 1 < len && data[i + 1] == '\n') {
+			stats->crlf++;
+			i++;
+		} else if (c == '\r') {
+			stats->lone_cr++;
 		} else if (c == '\n') {
-			lone_lf++;
+			stats->lone_lf++;
 		} else if (c == 127 ||
 			   (c < 32 && c != '\b' && c != '\t' && c != 27 && c != '\f')) {
 			other++;
@@ -433,9 +433,15 @@ static bool leave_lf(const char *data, size_t len, bool automatic)
 	}
 	if (len && data[len - 1] == '\032') /* a DOS end of file */
 		other--;
-	if (!lone_lf)
-		return true;
-	return automatic && (lone_cr || crlf || nul || (printable >> 7) < other);
+	stats->binary = stats->lone_cr || nul || (printable >> 7) < other;
+}
+
+static bool leave_lf(const char *data, size_t len, bool automatic)
+{
+	struct attr_stats stats;
+
+	attr_count(data, len, &stats);
+	return !stats.lone_lf || (automatic && (stats.crlf || stats.binary));
 }
 
 static void to_crlf(const char *data, size_t len, struct strbuf *out)

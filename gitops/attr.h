@@ -68,6 +68,13 @@ int attr_convert(const struct attr_facts *facts, const char *data, size_t len, c
 int attr_clean(const struct attr_facts *facts, const char *data, size_t len, const char *stored,
 	       size_t stored_len, struct strbuf *out);
 
+/* What git counts of a file's bytes to tell text from the rest (its gather_stats and convert_is_binary). Pure. */
+struct attr_stats {
+	size_t lone_lf, lone_cr, crlf;
+	bool binary;
+};
+void attr_count(const char *data, size_t len, struct attr_stats *stats);
+
 /* Whether attr_convert would change anything at all. */
 bool attr_converts(const struct attr_facts *facts);
 

@@ -6,37 +6,19 @@
 
 #include "pipeline/base/strbuf.h"
 
-/* git's convert_is_binary, for text=auto. */
-static bool looks_binary(const char *data, size_t len)
-{
-	size_t printable = 0, other = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)data[i];
-
-		if (c == 0 || (c == '\r' && (i + 1 == len || data[i + 1] != '\n')))
-			return true;
-		if (c == 127 || (c < 32 && !strchr("\b\t\033\f\r\n", c)))
-			other++;
-		else
-			printable++;
-	}
-	return (printable >> 7) < other;
-}
-
-static bool has_crlf(const char *data, size_t len)
-{
-	return memmem(data, len, "\r\n", 2) != NULL;
-}
-
+/* git's crlf_to_git. */
 static bool takes_crlf_away(const struct attr_facts *facts, const char *data, size_t len,
 			    const char *stored, size_t stored_len)
 {
+	struct attr_stats now, before;
+
 	if (facts->text == ATTR_TEXT_UNSET)
 		return false;
-	if (facts->text == ATTR_TEXT_AUTO)
-		return !looks_binary(data, len) && !has_crlf(stored, stored_len);
-	return facts->text == ATTR_TEXT_SET || facts->eol != ATTR_EOL_UNSPECIFIED;
+	if (facts->text != ATTR_TEXT_AUTO)
+		return facts->text == ATTR_TEXT_SET || facts->eol != ATTR_EOL_UNSPECIFIED;
+	attr_count(data, len, &now);
+	attr_count(stored, stored_len, &before);
+	return !now.binary && (before.binary || !before.crlf);
 }
 
 static void to_lf(const char *data, size_t len, struct strbuf *out)

@@ -19,6 +19,7 @@ struct walk {
 	struct view *view;
 	const struct taken_source *source;
 	struct ignore_stack *ignore;
+	struct attr_stack *attrs; /* as the command left them */
 	struct json *deleted, *written, *left_out;
 	uint64_t bytes;
 	size_t entries; /* that may still come */
@@ -224,19 +225,24 @@ static bool same_bytes(const struct strbuf *a, const struct strbuf *b)
 	return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
 }
 
-/* Whether the bytes are those that a checkout made of the base's file. */
-static bool is_checkout(struct walk *w, const char *path, const struct attr_facts *facts,
-			const struct strbuf *stored, const struct strbuf *bytes)
+/* Whether the bytes are those that a checkout made of the base's file, by the base's attributes: 1, 0 or an error
+ * kind. */
+static int is_checkout(struct walk *w, const char *path, const struct strbuf *stored,
+		       const struct strbuf *bytes)
 {
 	AUTO_STRBUF struct strbuf expected = STRBUF_NONE;
+	struct attr_facts facts;
 	struct view_stat st;
+	int rc = attr_of_view(w->view, path, &facts, w->err);
 
-	if (!attr_converts(facts))
+	if (rc < 0)
+		return rc;
+	if (!attr_converts(&facts))
 		return same_bytes(stored, bytes);
-	if (view_stat(w->view, path, &st, w->err) < 0)
-		return false;
+	if ((rc = view_stat(w->view, path, &st, w->err)) < 0)
+		return rc;
 	strbuf_init(&expected, STRBUF_MAX);
-	attr_convert(facts, stored->data, stored->len, st.oid, &expected);
+	attr_convert(&facts, stored->data, stored->len, st.oid, &expected);
 	return same_bytes(&expected, bytes);
 }
 
@@ -253,12 +259,13 @@ static int take_file(struct walk *w, const char *path, const struct taken_entry 
 	strbuf_init(&clean, view_get_limits(w->view)->file_bytes);
 	if (rc == 0 && kind != VIEW_NONE)
 		rc = view_read(w->view, path, &stored, w->err);
-	if (rc == 0)
-		rc = attr_of_view(w->view, path, &facts, w->err);
+	if (rc == 0 && kind != VIEW_NONE)
+		rc = is_checkout(w, path, &stored, &bytes);
 	if (rc < 0)
 		return rc;
-	if (kind != VIEW_NONE && is_checkout(w, path, &facts, &stored, &bytes))
+	if (rc)
 		return exec == (kind == VIEW_EXEC) ? 0 : note_written(w, path, exec, &stored);
+	attr_decide(w->attrs, path, &facts);
 	if (attr_clean(&facts, bytes.data, bytes.len, stored.data, stored.len, &clean))
 		return refuse(
 		    w, path,
@@ -383,31 +390,45 @@ static int take_entry(struct walk *w, const struct place *at, const char *path,
 	return rc < 0 ? rc : take_new(w, at, path, entry);
 }
 
-/* Enters the directory's ignore file as the command left it. */
-static int enter_ignore(struct walk *w, const struct place *at, const struct taken_dir *dir)
+/* A file of rules in a directory, as the command left it; one that is none, or too long, says nothing. */
+static int read_rules(struct walk *w, const struct place *at, const struct taken_dir *dir,
+		      const char *name, size_t max, struct strbuf *text)
 {
-	AUTO_FREE char *path = join(at->path, IGNORE_FILE);
-	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
-	const struct taken_entry *entry = find_entry(dir, IGNORE_FILE);
+	AUTO_FREE char *path = join(at->path, name);
+	const struct taken_entry *entry = find_entry(dir, name);
 	struct view_stat st = {.kind = VIEW_NONE};
 	int rc = 0;
-	bool have = false;
 
-	strbuf_init(&text, IGNORE_FILE_MAX);
-	if (entry) {
-		have = entry->kind == TAKEN_FILE && entry->size <= IGNORE_FILE_MAX;
-		if (have)
-			rc = w->source->read(w->source->arg, path, IGNORE_FILE_MAX, &text,
-					     w->err);
-	} else if (at->in_base && !at->hides) {
-		rc = view_stat(w->view, path, &st, w->err);
-		have = rc == 0 && (st.kind == VIEW_FILE || st.kind == VIEW_EXEC) &&
-		       st.size <= IGNORE_FILE_MAX;
-		if (have)
-			rc = view_read(w->view, path, &text, w->err);
-	}
-	ignore_push(w->ignore, at->path, rc == 0 && have ? text.data : NULL, text.len);
+	strbuf_init(text, max);
+	if (entry)
+		return entry->kind == TAKEN_FILE && entry->size <= max
+			   ? w->source->read(w->source->arg, path, max, text, w->err)
+			   : 0;
+	if (!at->in_base || at->hides)
+		return 0;
+	rc = view_stat(w->view, path, &st, w->err);
+	if (rc == 0 && (st.kind == VIEW_FILE || st.kind == VIEW_EXEC) && st.size <= max)
+		rc = view_read(w->view, path, text, w->err);
 	return rc;
+}
+
+/* leave_rules follows, also after an error. */
+static int enter_rules(struct walk *w, const struct place *at, const struct taken_dir *dir)
+{
+	AUTO_STRBUF struct strbuf ignore = STRBUF_NONE, attrs = STRBUF_NONE;
+	int rc = read_rules(w, at, dir, IGNORE_FILE, IGNORE_FILE_MAX, &ignore);
+
+	if (rc == 0)
+		rc = read_rules(w, at, dir, ATTR_FILE, ATTR_FILE_MAX, &attrs);
+	ignore_push(w->ignore, at->path, rc == 0 ? ignore.data : NULL, ignore.len);
+	attr_push(w->attrs, at->path, rc == 0 ? attrs.data : NULL, attrs.len);
+	return rc;
+}
+
+static void leave_rules(struct walk *w)
+{
+	ignore_pop(w->ignore);
+	attr_pop(w->attrs);
 }
 
 static int check_repository(struct walk *w, const struct place *at, const struct taken_dir *dir)
@@ -448,10 +469,10 @@ static int walk_dir(struct walk *w, const struct place *from)
 	w->entries -= dir.len;
 	mem_sort(dir.items, dir.len, sizeof(*dir.items), compare_entries);
 	at.hides = w->source->complete || dir.opaque;
-	rc = enter_ignore(w, &at, &dir);
+	rc = enter_rules(w, &at, &dir);
 	if (rc == 0)
 		rc = walk_entries(w, &at, &dir);
-	ignore_pop(w->ignore);
+	leave_rules(w);
 	taken_dir_release(&dir);
 	return rc;
 }
@@ -460,11 +481,13 @@ int taken_collect(struct view *view, const struct taken_source *source, struct j
 		  struct json **left_out, struct error *err)
 {
 	AUTO_IGNORE_STACK struct ignore_stack *ignore = ignore_stack_new();
+	AUTO_ATTR_STACK struct attr_stack *attrs = attr_stack_new();
 	AUTO_JSON struct json *deleted = js_array_new(), *written = js_array_new(),
 			      *special = js_array_new();
 	struct walk w = {.view = view,
 			 .source = source,
 			 .ignore = ignore,
+			 .attrs = attrs,
 			 .deleted = deleted,
 			 .written = written,
 			 .left_out = special,

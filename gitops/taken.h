@@ -1,6 +1,7 @@
 /*
  * What a command changed in a work tree, as a change of its base: tracked files and new ones that are not ignored,
- * as `git add --all` would have it. The work tree is hostile: it is told through two functions, one directory or
+ * as `git add --all` would have it: .gitignore and .gitattributes count as the command left them, and a file whose bytes
+ * it left stays as it is stored. The work tree is hostile: it is told through two functions, one directory or
  * file at a time, and nothing here touches a file system or looks into a .git.
  *
  * What cannot be a change of ours is refused and named: symbolic links that were made, changed or removed,

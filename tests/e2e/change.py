@@ -148,6 +148,48 @@ def try_all(t, case, how, cases):
             t.equal(case.changed(), expected, f"{name}: exactly this")
 
 
+WRITES = "for f in win.crlf new.crlf b.txt new.txt dir/one dir/new new.bin; do mkdir -p $(dirname $f); " \
+    "printf 'x\\r\\ny $Id: 12 $\\r\\n' >> $f; done; printf 'a\\0b\\r\\n' >> new.bin; "
+# what the command does to the attributes of what it writes
+ATTRIBUTES = [
+    ("nothing", ":"),
+    ("text for all", "echo '* text' >> .gitattributes"),
+    ("text=auto for all", "echo '* text=auto' > .gitattributes"),
+    ("no text at all", "echo '* -text' >> .gitattributes"),
+    ("line ends and keywords, by directory", "echo '*.crlf -text' > .gitattributes; echo '* eol=lf ident' > dir/.gitattributes"),
+    ("a file of rules in a new directory", "mkdir -p new; echo '* text ident' > new/.gitattributes; printf 'a\\r\\n$Id: 1 $' > new/f"),
+    ("an ignored file of rules", "echo .gitattributes >> dir/.gitignore; echo '* text ident' > dir/.gitattributes"),
+    ("a word that is none, and its old name", "echo '* text=maybe crlf=input' > .gitattributes"),
+    ("a macro", "printf '[attr]lines text=auto eol=crlf\\n* lines\\nb.txt !text !eol\\n' > .gitattributes"),
+    ("rules made a directory", "rm -f dir/.gitattributes; mkdir -p dir/.gitattributes; echo '* text' > dir/.gitattributes/x"),
+    ("a directory made anew", "rm -r dir; mkdir dir; echo '* text' > dir/.gitattributes"),
+    ("a filter taken away", "echo '*.txt text' > .gitattributes; printf 'x\\r\\n' >> big.lfs"),
+]
+
+
+def against_git(t, place, case, how):
+    """What the commit has is what git add --all makes of the same work tree."""
+    for name, rules in ATTRIBUTES:
+        command = f"{rules}; {WRITES}"
+        result = case.run(command)
+        if not t.equal(result.status, 0, f"{how}: attributes: {name}: taken", result.text):
+            continue
+        clone = place.path("clone")
+        subprocess.run(["git", "clone", "-q", repo, clone], check=True)
+        # files that are as new as the index are looked into, and stored anew if the rules for them changed
+        subprocess.run("git ls-files -z | xargs -0 touch -h -d 2020-01-01; git update-index -q --refresh", shell=True, cwd=clone, check=True)
+        subprocess.run(["sh", "-c", command], cwd=clone, check=True)
+        subprocess.run(["git", "-c", "core.safecrlf=false", "add", "-A"], cwd=clone, check=True)
+        expected = {}
+        for line in subprocess.run(["git", "diff", "--cached", "--raw", "--no-abbrev", "--no-renames"], cwd=clone, check=True,
+                                   capture_output=True, text=True).stdout.splitlines():
+            (_, mode, _, oid, kind), path = line.split("\t")[0].split(), line.split("\t")[1]
+            expected[path] = None if kind == "D" else (
+                mode, subprocess.run(["git", "cat-file", "blob", oid], cwd=clone, check=True, capture_output=True).stdout)
+        t.equal(case.changed(), expected, f"{how}: attributes: {name}: stored as git add stores it")
+        subprocess.run(["rm", "-rf", clone], check=True)
+
+
 with Tap() as t, Place() as place:
     repo = place.repository(FILES, test="true", config="", remote=True)
     place.git("add", "-f", "tracked-dir/kept", cwd=repo)
@@ -242,6 +284,10 @@ with Tap() as t, Place() as place:
     # ---- every kind of change ----
     try_all(t, Case(place, repo), "overlay", TAKEN)
     try_all(t, Case(place, repo, "-c", "jail.layers=copy"), "copy", TAKEN)
+    against_git(t, place, Case(place, repo), "overlay")
+    against_git(t, place, Case(place, repo, "-c", "jail.layers=copy"), "copy")
+    result = Case(place, repo).run("echo '*.txt filter=lfs' > .gitattributes; echo x >> b.txt")
+    t.ok(result.status == 1 and "b.txt" in result.err, "a filter that the command sets is not passed by", result.text)
     try_all(t, Case(place, repo, "-c", "test.git=snapshot"), "with git", [
         ("git is there, and what the command does to it is not taken",
          "git config core.fsmonitor 'sh -c \"touch /tmp/owned\"'; git commit -qam x --allow-empty; git ls-files | wc -l > count",

@@ -21,6 +21,11 @@ static const struct {
     {"* ident text", "$Id: 0123 $\r\n$Id:$", 18},
     {"* ident", "$Id", 3},
     {"* text", "", 0},
+    {"* text=auto", "\1\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", 33},
+    {"* text=auto", "a line\r\n\032", 9},
+    {"* text=auto", "\1a line\r\n\032", 10},
+    {"* text=maybe crlf", "a\r\n", 3},
+    {"* text=maybe -crlf eol=lf", "a\r\n", 3},
 };
 
 static void bytes_are_stored_as_git_stores_them(void **state)
@@ -72,6 +77,10 @@ static void stored_crlf_stays_where_text_is_guessed(void **state)
 	strbuf_init(&out, STRBUF_MAX);
 	assert_int_equal(attr_clean(&facts, "a\r\nb\r\n", 6, "a\r\n", 3, &out), 0);
 	assert_int_equal(out.len, 6);
+	/* what git takes for binary has no line ends */
+	strbuf_init(&out, STRBUF_MAX);
+	assert_int_equal(attr_clean(&facts, "a\r\nb\r\n", 6, "\0\r\n", 3, &out), 0);
+	assert_int_equal(out.len, 4);
 }
 
 static void filters_and_encodings_are_not_done(void **state)
