@@ -95,6 +95,13 @@ int cmd_gc(struct options *options, struct error *err);
 int cmd_completion(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);
 
+/* Prints the names of a kind that begin so, one a line: runs, branches, revisions, tasks, mirrors (names.c). 0 or an error kind. */
+int complete_names(struct options *options, const char *kind, const char *beginning,
+		   struct error *err);
+/* Tells the names of the tasks that agent maintain would list. 0 or an error kind. */
+int maintain_names(struct options *options, void (*tell)(void *arg, const char *name),
+		   void *arg, struct error *err);
+
 void help_print_overview(FILE *out); /* help.c */
 struct strbuf;
 void help_topics(struct strbuf *out); /* their names, each with a space behind it */

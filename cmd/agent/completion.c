@@ -7,13 +7,33 @@
 #include <string.h>
 
 #include "pipeline/base/error.h"
+#include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 
 static const char head[] =
     "# Completion of agent(1) for bash: source <(agent completion bash)\n"
-    "_agent_runs()\n"
+    "# Adds names of a kind. They are no list for compgen -W, which expands what it is given.\n"
+    "_agent_names()\n"
     "{\n"
-    "\tagent show 2>/dev/null | sed -n 's/^\\([0-9][^ ]*\\)  .*/\\1/p'\n"
+    "\tlocal i name where=()\n"
+    "\tfor ((i = 3; i < COMP_CWORD; i++)); do\n"
+    "\t\tcase ${COMP_WORDS[i-1]} in\n"
+    "\t\t-C | --repo) where+=(\"${COMP_WORDS[i-1]}\" \"${COMP_WORDS[i]/#\\~\\//$HOME/}\") ;;\n"
+    "\t\tesac\n"
+    "\tdone\n"
+    "\twhile read -r name; do\n"
+    "\t\tCOMPREPLY+=(\"$name\")\n"
+    "\tdone < <(agent completion names \"${where[@]}\" \"$1\" \"$word\" 2>/dev/null)\n"
+    "}\n"
+    "\n"
+    "# As file names, which the shell quotes.\n"
+    "_agent_directories()\n"
+    "{\n"
+    "\tlocal name\n"
+    "\tcompopt -o filenames\n"
+    "\twhile read -r name; do\n"
+    "\t\tCOMPREPLY+=(\"$name\")\n"
+    "\tdone < <(compgen -d -- \"$word\")\n"
     "}\n"
     "\n"
     "_agent_keys()\n"
@@ -23,13 +43,17 @@ static const char head[] =
     "\n"
     "_agent()\n"
     "{\n"
-    "\tlocal word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} options= words=\n"
+    "\tlocal word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} options= words= "
+    "names=\n"
     "\tCOMPREPLY=()\n";
 
 static const char tail[] =
     "\tcase $word in\n"
     "\t-*) COMPREPLY=($(compgen -W \"$options --help\" -- \"$word\")) ;;\n"
-    "\t*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+    "\t*)\n"
+    "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+    "\t\t[ -z \"$names\" ] || { compopt +o default; _agent_names \"$names\"; }\n"
+    "\t\t;;\n"
     "\tesac\n"
     "}\n"
     "complete -o default -F _agent agent\n";
@@ -43,14 +67,32 @@ static void print_commands(struct strbuf *out)
 	strbuf_adds(out, "--help --version\" -- \"$word\"))\n\t\treturn\n\tfi\n");
 }
 
-/* What may stand behind an option that takes a value: directories, runs, keys, files (the shell's own
- * way), or nothing that can be guessed. */
+/* What may stand behind an option that takes a value: directories, names, keys, files (the shell's own
+ * way), one of a few words, or nothing that can be guessed. */
 static const char *value_words(const struct option_spec *spec)
 {
+	static const struct {
+		const char *option, *words;
+	} few[] = {
+	    {"--backend", "COMPREPLY=($(compgen -W \"native gvisor\" -- \"$word\"))"},
+	    {"--limits", "COMPREPLY=($(compgen -W \"degraded-ok\" -- \"$word\"))"},
+	    {"--origin", "COMPREPLY=($(compgen -W \"person hook cron\" -- \"$word\"))"},
+	    {"--command-network", "COMPREPLY=($(compgen -W \"none registries\" -- \"$word\"))"},
+	    {"--format",
+	     "COMPREPLY=($(compgen -W \"auto udiff search-replace apply-patch whole "
+	     "tool\" -- \"$word\"))"},
+	    {"--branch", "compopt +o default; _agent_names branches"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(few); i++)
+		if (strcmp(spec->name, few[i].option) == 0)
+			return few[i].words;
 	if (strcmp(spec->value, "DIR") == 0)
-		return "COMPREPLY=($(compgen -d -- \"$word\"))";
+		return "_agent_directories";
 	if (strcmp(spec->value, "RUN") == 0)
-		return "COMPREPLY=($(compgen -W \"$(_agent_runs)\" -- \"$word\"))";
+		return "compopt +o default; _agent_names runs";
+	if (strcmp(spec->value, "REV") == 0)
+		return "compopt +o default; _agent_names revisions";
 	if (strcmp(spec->value, "FILE") == 0 || strcmp(spec->value, "SOURCE") == 0)
 		return ":";
 	if (strcmp(spec->value, "KEY=VALUE") == 0)
@@ -85,6 +127,18 @@ static void print_verbs(struct strbuf *out, const char *usage)
 	}
 }
 
+/* Of what there are names that its words may be; "": of nothing. */
+static const char *names_kind(const struct command *command)
+{
+	if (strstr(command->usage, "[RUN]"))
+		return "runs";
+	if (strstr(command->usage, "[COMMIT]"))
+		return "revisions";
+	if (strstr(command->usage, "[TASK…]"))
+		return "tasks";
+	return command->main == cmd_mirror ? "mirrors" : "";
+}
+
 static void print_options(struct strbuf *out)
 {
 	strbuf_adds(out, "\tcase ${COMP_WORDS[1]} in\n");
@@ -96,11 +150,9 @@ static void print_options(struct strbuf *out)
 			strbuf_addf(out, "%s ", spec->name);
 		strbuf_adds(out, "\"\n\t\twords=\"");
 		print_verbs(out, command->usage);
-		if (strstr(command->usage, "[RUN]"))
-			strbuf_adds(out, "$(_agent_runs)");
 		if (strstr(command->usage, "[TOPIC]"))
 			help_topics(out);
-		strbuf_adds(out, "\"\n\t\t;;\n");
+		strbuf_addf(out, "\"\n\t\tnames=%s\n\t\t;;\n", names_kind(command));
 	}
 	strbuf_adds(out, "\tesac\n");
 }
@@ -109,6 +161,10 @@ int cmd_completion(struct options *options, struct error *err)
 {
 	struct strbuf out AUTO_STRBUF = STRBUF_NONE;
 
+	if (options->word_count && strcmp(options->words[0], "names") == 0 &&
+	    (options->word_count == 2 || options->word_count == 3))
+		return complete_names(options, options->words[1],
+				      options->word_count == 3 ? options->words[2] : "", err);
 	if (options->word_count != 1 || strcmp(options->words[0], "bash") != 0) {
 		error_set(err, ERROR_USAGE, "agent completion knows one shell: bash");
 		return error_next(err, "source <(agent completion bash)");

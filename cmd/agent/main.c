@@ -204,6 +204,12 @@ static const struct option_spec gc_options[] = {
     {"-C", "DIR", NULL, "work in DIR"},
     {NULL}};
 
+static const struct option_spec completion_options[] = {
+    {"--repo", "DIR", "maintain.repo", "tasks of this repository"},
+    {"-c", "KEY=VALUE", NULL, "operator configuration"},
+    {"-C", "DIR", NULL, "work in DIR"},
+    {NULL}};
+
 static const struct command commands[] = {
     {"run", "[options] FILE|ISSUE|- | -m TEXT", "let a model solve an issue, test it, push it",
      run_options, cmd_run, false, true},
@@ -236,8 +242,9 @@ static const struct command commands[] = {
     {"mirror", "[options] [NAME…]", "fetch the mirrors of remote repositories", mirror_options,
      cmd_mirror, false},
     {"gc", "[options]", "sweep leftovers, old runs and layers", gc_options, cmd_gc, false},
-    {"completion", "bash", "print the completion of a shell, to be sourced by it", no_options,
-     cmd_completion, false},
+    {"completion", "bash | names KIND [BEGINNING]",
+     "print the completion of a shell, to be sourced by it", completion_options, cmd_completion,
+     false},
     {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command",
      no_options, cmd_help, false},
 };

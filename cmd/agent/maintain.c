@@ -269,10 +269,13 @@ static int list_task(struct upkeep *upkeep, const struct upkeep_place *place,
 	return 0;
 }
 
-/* found: which words of the command line were names of tasks. */
-static int visit_place(struct upkeep *upkeep, const char *dir, bool *found, struct error *err)
+/* One task of a place; arg is the visitor's. 0 or an error kind that ends the visits. */
+typedef int visit_fn(struct upkeep *upkeep, const struct upkeep_place *place,
+		     const struct task *task, void *arg, struct error *err);
+
+static int visit_place(struct upkeep *upkeep, const char *dir, visit_fn *visit, void *arg,
+		       struct error *err)
 {
-	const struct options *options = upkeep->options;
 	struct upkeep_place place = {.path = NULL};
 	int result = repository_find(dir, &place.repo, err);
 
@@ -285,24 +288,15 @@ static int visit_place(struct upkeep *upkeep, const char *dir, bool *found, stru
 		*err = (struct error){0};
 		result = 0;
 	}
-	for (size_t i = 0; result == 0 && i < place.count; i++) {
-		const struct task *task = &place.tasks[i];
-
-		if (!is_wanted(options, task->name))
-			continue;
-		for (size_t k = 0; k < options->word_count; k++)
-			found[k] = found[k] || strcmp(options->words[k], task->name) == 0;
-		result = options->list ? list_task(upkeep, &place, task, err)
-				       : visit_task(upkeep, &place, task, err);
-	}
+	for (size_t i = 0; result == 0 && i < place.count; i++)
+		result = visit(upkeep, &place, &place.tasks[i], arg, err);
 	upkeep_place_release(&place);
 	return result;
 }
 
-static int visit_all(struct upkeep *upkeep, struct error *err)
+static int visit_places(struct upkeep *upkeep, visit_fn *visit, void *arg, struct error *err)
 {
 	const struct config *config = upkeep->options->config;
-	bool *found AUTO_FREE = mem_calloc(upkeep->options->word_count + 1, sizeof(*found));
 	enum config_scope most = CONFIG_DEFAULT;
 	const char *dir;
 	int result = 0;
@@ -312,10 +306,33 @@ static int visit_all(struct upkeep *upkeep, struct error *err)
 		if (config_item_scope(config, "maintain.repo", i) == CONFIG_COMMAND)
 			most = CONFIG_COMMAND;
 	if (!config_item(config, "maintain.repo", 0))
-		result = visit_place(upkeep, NULL, found, err);
+		result = visit_place(upkeep, NULL, visit, arg, err);
 	for (size_t i = 0; result == 0 && (dir = config_item(config, "maintain.repo", i)); i++)
 		if (config_item_scope(config, "maintain.repo", i) >= most)
-			result = visit_place(upkeep, dir, found, err);
+			result = visit_place(upkeep, dir, visit, arg, err);
+	return result;
+}
+
+/* arg: which words of the command line were names of tasks. */
+static int visit_wanted(struct upkeep *upkeep, const struct upkeep_place *place,
+			const struct task *task, void *arg, struct error *err)
+{
+	const struct options *options = upkeep->options;
+	bool *found = arg;
+
+	if (!is_wanted(options, task->name))
+		return 0;
+	for (size_t k = 0; k < options->word_count; k++)
+		found[k] = found[k] || strcmp(options->words[k], task->name) == 0;
+	return options->list ? list_task(upkeep, place, task, err)
+			     : visit_task(upkeep, place, task, err);
+}
+
+static int visit_all(struct upkeep *upkeep, struct error *err)
+{
+	bool *found AUTO_FREE = mem_calloc(upkeep->options->word_count + 1, sizeof(*found));
+	int result = visit_places(upkeep, visit_wanted, found, err);
+
 	for (size_t i = 0; result == 0 && i < upkeep->options->word_count; i++) {
 		struct error unknown = {0};
 
@@ -328,6 +345,33 @@ static int visit_all(struct upkeep *upkeep, struct error *err)
 		upkeep_complain(upkeep, &unknown);
 	}
 	return result;
+}
+
+struct names_arg {
+	void (*tell)(void *arg, const char *name);
+	void *arg;
+};
+
+static int visit_name(struct upkeep *upkeep, const struct upkeep_place *place,
+		      const struct task *task, void *arg, struct error *err)
+{
+	const struct names_arg *names = arg;
+
+	(void)upkeep;
+	(void)place;
+	(void)err;
+	names->tell(names->arg, task->name);
+	return 0;
+}
+
+int maintain_names(struct options *options, void (*tell)(void *arg, const char *name),
+		   void *arg, struct error *err)
+{
+	struct upkeep upkeep = {.options = options};
+	struct names_arg names = {tell, arg};
+	int result = visit_places(&upkeep, visit_name, &names, err);
+
+	return result ? result : upkeep.worst; /* which has been said already */
 }
 
 int cmd_maintain(struct options *options, struct error *err)

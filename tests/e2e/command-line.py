@@ -88,12 +88,52 @@ with Tap() as t, Place() as place:
     t.equal(complete(place, "show", ""), place.runs(), "runs")
     t.equal(complete(place, "run", "-c", "queue.per"), ["queue.perRepository="], "keys")
     t.equal(complete(place, "run", "-C", "hom"), ["home"], "directories")
+    t.equal(complete(place, "run", "--backend", "g"), ["gvisor"], "one of a few words")
     t.equal(complete(place, "run", "-m", ""), [], "and nothing where anything may stand")
     t.ok("config" in complete(place, "help", "") and "run" in complete(place, "help", ""), "topics")
     t.equal(complete(place, "nosuch", "x"), [], "an unknown command")
     for words in ([], ["zsh"], ["bash", "bash"]):
         result = place.agent("completion", *words, limits=False)
         t.ok(result.status == 2 and result.out == "", f"agent completion {' '.join(words)}: 2", result.text)
+
+    # ---- completion of what a repository names ----
+    owned = place.path("owned")
+    rich = place.repository({"a.txt": "1\n", ".agent/maintain/tidy-up.md": "---\nenabled: yes\n---\nTidy.\n"}, name="rich")
+    for ref in ("heads/topic/one", "heads/packed", "tags/v1", "remotes/origin/far", f"heads/$(touch${{IFS}}{owned.replace('/', chr(47))})",
+                "heads/`id`", "heads/a;b", "heads/x&y", "heads/ü"):
+        place.git("update-ref", "refs/" + ref, "HEAD", cwd=rich)
+        if ref == "heads/packed":
+            place.git("pack-refs", "--all", cwd=rich)
+    place.git("update-ref", "-d", "refs/heads/topic/one", cwd=rich)
+    place.git("update-ref", "refs/heads/topic/two", "HEAD", cwd=rich)
+    t.equal(complete(place, "run", "--branch", "", cwd=rich), ["main", "packed", "topic/two"],
+            "branches, loose and packed, but none that a shell would take for more than a word")
+    t.equal(complete(place, "run", "-C", rich, "--base", "v"), ["v1"], "-C counts, tags are revisions")
+    t.equal(complete(place, "verify", "o", cwd=rich), ["origin/far", "origin/main"], "and branches of remotes")
+    allow = ["-c", "maintain.fromRepository=yes"]
+    place.write("home/.config/agent/config", "[maintain]\n\tfromRepository = yes\n[mirror \"kernel\"]\n\turl = https://localhost/x\n"
+                '[maintain "nightly"]\n\tprompt = Mend it.\n')
+    t.equal(complete(place, "maintain", "", cwd=rich), ["nightly", "tidy-up"], "tasks, of the operator and of the repository")
+    t.equal(complete(place, "maintain", "--repo", rich, "--due", "t"), ["tidy-up"], "--repo counts")
+    t.equal(complete(place, "mirror", ""), ["kernel"], "mirrors")
+    os.unlink(os.path.join(place.home, ".config/agent/config"))
+    os.mkdir(os.path.join(rich, f"$(touch {os.path.basename(owned)})"))
+    complete(place, "run", "-C", "$", cwd=rich)
+    complete(place, "run", "-C", rich, "--base", f"$(touch {owned})")
+    complete(place, "run", "-C", f"$(touch {owned})", "--base", "x")
+    t.ok(not os.path.exists(owned) and not os.path.exists(os.path.join(rich, "owned")), "nothing of it is run")
+    head = place.git("rev-parse", "HEAD", cwd=rich)
+    place.write(os.path.join(rich, ".git/packed-refs"), "".join(f"{head} refs/heads/many{i:05}\n" for i in range(20000)))
+    t.equal(len(complete(place, "run", "--base", "many", cwd=rich)), 500, "so many are shown at most")
+    t.equal(complete(place, "run", "--base", "many19999", cwd=rich), ["many19999"], "out of all")
+    os.unlink(os.path.join(rich, ".git/packed-refs"))
+    os.mkfifo(os.path.join(rich, ".git/packed-refs"))
+    os.symlink("heads", os.path.join(rich, ".git/refs/heads/loop"))
+    os.symlink("/dev/zero", os.path.join(rich, ".git/refs/heads/zero"))
+    t.equal(complete(place, "run", "--branch", "", cwd=rich), ["topic/two"], "pipes and links are none")
+    for words, wanted in ((["names"], "bash"), (["names", "secrets"], "runs, branches"), (["names", "branches", "-C", "/"], "git")):
+        result = place.agent("completion", *words, limits=False)
+        t.ok(result.status == 2 and result.out == "" and wanted in result.err, f"agent completion {' '.join(words)}: 2", result.text)
 
     # ---- long lines ----
     title = "word " * 30 + "end"
