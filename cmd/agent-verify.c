@@ -7,12 +7,12 @@
  *
  * READS
  *	FD_JOB {"paths":{repo,common?,alternates?,scratch},"rev",
- *	"allowed_signers":TEXT|null (ssh-keygen(1), ALLOWED SIGNERS)}; the repository's objects
+ *	"allowed_signers":TEXT|null (ssh-keygen(1), ALLOWED SIGNERS), "remotes":[NAME...]}; the repository's objects
  *	and refs.
  *
  * WRITES
  *	FD_OUT verify.json {"kind":"verify","version":1,"commit","tree","subject",
- *	"checks":[{"name","state":"holds"|"fails"|"unknown","text"}...],"statement":{...}|null};
+ *	"checks":[{"name","state":"holds"|"fails"|"unknown","text","next"?}...],"statement":{...}|null};
  *	files for ssh-keygen in the scratch directory.
  *
  * RUNS
@@ -46,6 +46,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/attest.h"
+#include "pipeline/publish/rules.h"
 #include "pipeline/publish/sign.h"
 #include "pipeline/publish/sshsig.h"
 #include "pipeline/publish/sshverify.h"
@@ -58,7 +59,9 @@ enum state { HOLDS, FAILS, UNKNOWN };
 struct verify {
 	struct gitops_repo *repo; /* owned */
 	const struct gitops_paths *where;
-	const char *allowed; /* borrowed from the job; NULL */
+	const char *allowed;	    /* borrowed from the job; NULL */
+	const struct json *remotes; /* borrowed from the job: names */
+	bool shallow;
 	char commit[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE], parent[GITOPS_OID_SIZE];
 	char commit_key[SIGN_FINGERPRINT_SIZE]; /* "" when not signed well */
 	struct json *statement;			/* owned; NULL */
@@ -85,6 +88,60 @@ static void add(struct verify *verify, const char *name, enum state state, const
 	js_set_str(check, "state", states[state]);
 	js_set_str(check, "text", text.data);
 	js_push(verify->checks, check);
+}
+
+/* What to do about the check that was added last. */
+static void add_next(struct verify *verify, char *next)
+{
+	char *words AUTO_FREE = next;
+
+	if (words)
+		js_set_str(js_at(verify->checks, js_len(verify->checks) - 1), "next", words);
+}
+
+/* ---- what is not here ---- */
+
+static bool has_remote(const struct verify *verify, const char *name, size_t len)
+{
+	for (size_t i = 0; i < js_len(verify->remotes); i++) {
+		const char *remote = js_text(js_at(verify->remotes, i));
+
+		if (strlen(remote) == len && strncmp(remote, name, len) == 0)
+			return rules_name_is_plain(remote);
+	}
+	return false;
+}
+
+/* Where it is fetched from: the one remote, or origin; NULL: nobody knows. Its name needs no quotes. */
+static const char *remote_of(const struct verify *verify)
+{
+	const char *only = js_text(js_at(verify->remotes, 0));
+
+	if (js_len(verify->remotes) == 1 && has_remote(verify, only, strlen(only)))
+		return only;
+	return has_remote(verify, "origin", 6) ? "origin" : NULL;
+}
+
+/* How to get a ref that is not here, by the name that it was asked for; NULL where that is not known. */
+static char *how_to_fetch(const struct verify *verify, const char *rev)
+{
+	static const char tracked[] = "refs/remotes/";
+	bool there = strncmp(rev, tracked, strlen(tracked)) == 0;
+	const char *name = there ? rev + strlen(tracked) : rev, *remote = remote_of(verify);
+	size_t len = strcspn(name, "/");
+
+	/* what has the digits of an abbreviated id is hardly a branch */
+	if (!rules_name_is_plain(rev) || text_is_hex(rev, strlen(rev)))
+		return NULL;
+	if (name[len] && has_remote(verify, name, len))
+		return mem_printf("git fetch %.*s %s:refs/remotes/%s", (int)len, name,
+				  name + len + 1, name);
+	if (!remote || there)
+		return NULL;
+	if (strncmp(rev, "refs/", 5) == 0)
+		return mem_printf("git fetch %s %s:%s", remote, rev, rev);
+	return mem_printf("git fetch %s %s:refs/remotes/%s/%s, then agent verify %s/%s", remote,
+			  rev, remote, rev, remote, rev);
 }
 
 /* ---- signatures ---- */
@@ -188,9 +245,10 @@ static int open_attestation(struct verify *verify, long long when, struct error 
 	char key[SIGN_FINGERPRINT_SIZE] = "";
 
 	if (!envelope && !err->kind) {
-		add(verify, "attestation", FAILS,
-		    "there is none in this clone; to get them: git fetch REMOTE '%s*:%s*'",
-		    ATTEST_REF, ATTEST_REF);
+		char *ref AUTO_FREE = mem_printf(ATTEST_REF "%s", verify->commit);
+
+		add(verify, "attestation", FAILS, "there is none in this clone: no %s", ref);
+		add_next(verify, how_to_fetch(verify, ref));
 		return 0;
 	}
 	strbuf_init(&payload, ATTEST_MAX);
@@ -263,7 +321,14 @@ static int check_patch(struct verify *verify, const struct json *facts, struct e
 		return 0;
 	}
 	if (repo_commit_tree(verify->repo, verify->parent, base_tree, err)) {
-		add(verify, "base", UNKNOWN, "%s (a shallow clone?)", err->message);
+		add(verify, "base", UNKNOWN, "%s%s", err->message,
+		    verify->shallow ? " (this clone is shallow)" : "");
+		if (remote_of(verify))
+			add_next(verify,
+				 verify->shallow
+				     ? mem_printf("git fetch --unshallow %s", remote_of(verify))
+				     : mem_printf("git fetch %s %s", remote_of(verify),
+						  verify->parent));
 		*err = (struct error){.kind = ERROR_NONE};
 		return 0;
 	}
@@ -311,10 +376,19 @@ static int find_commit(struct verify *verify, const char *rev, struct json *out,
 		       struct error *err)
 {
 	struct ref_value value;
+	char *next AUTO_FREE = NULL;
 
-	if (refs_resolve(verify->where, rev, &value, err) ||
-	    base_peel(verify->repo, value.oid, err) ||
-	    repo_commit_tree(verify->repo, value.oid, verify->tree, err))
+	if (refs_resolve(verify->where, rev, &value, err)) {
+		if (value.missing && (next = how_to_fetch(verify, rev)))
+			error_next(err, "%s", next);
+		return err->kind;
+	}
+	if (base_peel(verify->repo, value.oid, err)) {
+		if (strcmp(rev, value.oid) == 0 && !err->next[0] && remote_of(verify))
+			error_next(err, "git fetch %s %s", remote_of(verify), rev);
+		return err->kind;
+	}
+	if (repo_commit_tree(verify->repo, value.oid, verify->tree, err))
 		return err->kind;
 	memcpy(verify->commit, value.oid, sizeof(verify->commit));
 	js_set_str(out, "commit", verify->commit);
@@ -364,17 +438,22 @@ static int run(struct stage *stage, struct error *err)
 	struct verify verify __attribute__((cleanup(release))) = {
 	    .where = &where,
 	    .allowed = js_str(stage->job, "allowed_signers", NULL),
+	    .remotes = js_get(stage->job, "remotes"),
 	    .checks = js_array_new()};
 	struct json *out AUTO_JSON = js_artefact_new("verify", 1);
 	const char *scratch = js_str(paths, "scratch", NULL);
+	struct repo_format format = {.shallow = false};
 
 	js_set(out, "checks", verify.checks);
 	if (!where.gitdir || !scratch)
 		return error_set(err, ERROR_USAGE, "job: no repository or scratch directory");
 	if (chdir(scratch) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "scratch directory %s", scratch);
-	if (refs_check_format(&where, &(struct repo_format){.shallow = false}, err) ||
-	    repo_open_job(paths, false, &verify.repo, err) ||
+	if (refs_check_format(&where, &format, err)) {
+		return err->kind;
+	}
+	verify.shallow = format.shallow;
+	if (repo_open_job(paths, false, &verify.repo, err) ||
 	    verify_all(&verify, js_str(stage->job, "rev", "HEAD"), out, err))
 		return err->kind;
 	return write_result(out, err);

@@ -19,6 +19,7 @@ struct ref_value {
 	char oid[GITOPS_OID_SIZE]; /* what it points at; may be an annotated tag */
 	char name[REF_NAME_SIZE];  /* the full name of the ref that held it; "" for a detached
 				      HEAD or an id */
+	bool missing;		   /* what refs_resolve refused is a good name, of nothing */
 };
 
 /*

@@ -246,6 +246,37 @@ static int seen_remote(void *arg, const char *section, const char *subsection, c
 	return 0;
 }
 
+static int note_remote(void *arg, const char *section, const char *subsection, const char *key,
+		       const char *value, int line, struct error *err)
+{
+	struct json *names = arg;
+
+	(void)value;
+	(void)line;
+	(void)err;
+	if (!subsection || strcmp(section, "remote") != 0 || strcmp(key, "url") != 0)
+		return 0;
+	for (size_t i = 0; i < js_len(names); i++)
+		if (strcmp(js_text(js_at(names, i)), subsection) == 0)
+			return 0;
+	js_push_str(names, subsection);
+	return 0;
+}
+
+struct json *repository_remotes(const struct repository *repo)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	char *path AUTO_FREE = mem_printf("%s/config", repo->common_dir);
+	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct json *names = js_array_new();
+	struct error ignored = {0};
+
+	strbuf_init(&text, CONFIG_MAX_BYTES);
+	if (fd >= 0 && fd_read_all(fd, &text) == 0)
+		(void)config_parse(text.data, text.len, path, note_remote, names, &ignored);
+	return names;
+}
+
 /* A path (no scheme, no host:) is relative to the work tree, as git takes it. */
 static char *absolute_url(const struct repository *repo, char *url)
 {

@@ -28,6 +28,9 @@ void repository_release(struct repository *repo);
 /* A job's "paths" object with repo, common, workdir and alternates. New. */
 struct json *repository_paths(const struct repository *repo);
 
+/* The names of the remotes in the repository's own config file, each once; a new array, empty where it cannot be read. */
+struct json *repository_remotes(const struct repository *repo);
+
 /*
  * The URL of a remote from the repository's own config file (remote.NAME.url, the last one;
  * insteadOf, pushurl and includes have no effect), relative paths made absolute. A name with a

@@ -136,6 +136,9 @@ static int judge(const struct json *result, struct error *err)
 		  "commit %.12s: of %zu checks %zu hold, %zu do not, %zu cannot be known",
 		  js_str(result, "commit", ""), js_len(checks),
 		  js_len(checks) - fails - unknown, fails, unknown);
+	for (size_t i = 0; i < js_len(checks); i++)
+		if (js_str(js_at(checks, i), "next", NULL))
+			return error_next(err, "%s", js_str(js_at(checks, i), "next", ""));
 	if (!fails)
 		error_next(err,
 			   "name who may sign: --allowed-signers FILE (ssh-keygen(1), ALLOWED "
@@ -158,6 +161,7 @@ static int verify(const struct options *options, struct rundir *dir, struct supe
 		paths = repository_paths(&repo);
 		js_set_str(paths, "scratch", scratch);
 		js_set(job, "paths", paths);
+		js_set(job, "remotes", repository_remotes(&repo));
 		js_set_str(job, "rev", options->word_count ? options->words[0] : "HEAD");
 		rc = add_allowed(options, job, err);
 	}

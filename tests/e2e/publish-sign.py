@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -70,6 +71,46 @@ class Clone:
         if result.out.startswith("{"):
             checks = {check["name"]: check["state"] for check in json.loads(result.out)["checks"]}
         return result, checks
+
+
+def what_is_not_here(t, place, origin, commit, signed):
+    """The next step that is told, carried out, leads on."""
+    def clone(name, *how):
+        place.git("clone", "-q", *how, "file://" + origin, place.path(name))
+        return place.path(name)
+
+    def verify(where, rev):
+        result = place.agent("verify", rev, *signed, cwd=where)
+        nexts = re.findall(r"^agent: next: (git fetch [^,\n]*)(?:, then agent verify (.*))?$", result.err, re.M)
+        return result, *(nexts[0] if len(nexts) == 1 else ("", ""))
+
+    def follow(where, rev, fetch, then):
+        result, command, other = verify(where, rev)
+        t.equal((result.status, command, other), (2, fetch, then), f"not here: {rev}", result.text)
+        place.git(*command.split()[1:], cwd=where)
+        result, command, other = verify(where, other or rev)
+        t.equal(result.status, 1, f"{rev}, fetched, is there", result.text)
+        return command
+
+    place.git("branch", "-f", "agent/one", commit, cwd=origin)
+    place.git("update-ref", ATTEST + commit, commit, cwd=origin)
+    narrow = clone("narrow", "--single-branch")
+    command = follow(narrow, "agent/one", "git fetch origin agent/one:refs/remotes/origin/agent/one", "origin/agent/one")
+    t.equal(command, f"git fetch origin {ATTEST}{commit}:{ATTEST}{commit}", "then its attestation is missing")
+    place.git(*command.split()[1:], cwd=narrow)
+    t.equal(place.git("rev-parse", ATTEST + commit, cwd=narrow), commit, "which that fetches")
+    follow(clone("narrow2", "--single-branch", "-o", "up"), "up/agent/one", "git fetch up agent/one:refs/remotes/up/agent/one", "")
+    follow(clone("narrow3", "--single-branch", "-o", "up"), "refs/remotes/up/agent/one",
+           "git fetch up agent/one:refs/remotes/up/agent/one", "")
+    follow(clone("narrow4", "--single-branch"), commit, f"git fetch origin {commit}", "")
+    place.git("remote", "add", "other", "/nowhere", cwd=narrow)
+    for rev, wanted in (("nowhere", "git fetch origin nowhere:"), ("other/x", "git fetch other x:"), ("abc1234", ""), ("$(id)", ""), ("a b", "")):
+        result, command, _ = verify(narrow, rev)
+        t.ok(result.status == 2 and (command.startswith(wanted) if wanted else not command), f"not here: {rev}", result.text)
+    place.git("config", "remote.$(id).url", "/nowhere", cwd=narrow)
+    place.git("remote", "remove", "origin", cwd=narrow)
+    result, command, _ = verify(narrow, "nowhere")
+    t.ok(result.status == 2 and not command and "git fetch brings" in result.err, "where nobody knows from where, none is named", result.text)
 
 
 with Tap() as t, Place() as place:
@@ -174,10 +215,20 @@ with Tap() as t, Place() as place:
     forged.attest(commit, good)
     result, checks = forged.verify(commit, *signed)
     t.equal(result.status, 0, "the genuine one holds again", result.text)
+    forged.git("branch", "-f", "agent/one", commit)
+    shallow = place.path("shallow")
+    place.git("clone", "-q", "--depth=1", "-b", "agent/one", "file://" + forged.dir, shallow)
+    place.git("fetch", "-q", "origin", f"{ATTEST}{commit}:{ATTEST}{commit}", cwd=shallow)
+    result = place.agent("verify", commit, *signed, cwd=shallow)
+    t.ok(result.status == 1 and "next: git fetch --unshallow origin\n" in result.err, "a base that is not here", result.text)
+    place.git("fetch", "-q", "--unshallow", "origin", cwd=shallow)
+    t.equal(place.agent("verify", commit, *signed, cwd=shallow).status, 0, "that fetches it")
     forged.git("update-ref", "-d", ATTEST + commit)
     result, checks = forged.verify(commit, *signed)
     t.equal((result.status, checks), (1, {"commit signature": "holds", "attestation": "fails"}), "none at all is told", result.text)
-    t.contains(place.agent("verify", commit, *signed, cwd=forged.dir).out, "git fetch REMOTE", "with how to get them")
+    result = place.agent("verify", commit, *signed, cwd=forged.dir)
+    t.contains(result.err, f"next: git fetch origin {ATTEST}{commit}:{ATTEST}{commit}\n", "with how to get it")
+    what_is_not_here(t, place, forged.dir, commit, signed)
 
     def recommit(change):
         """The commit with its raw bytes changed."""
