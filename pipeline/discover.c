@@ -277,6 +277,41 @@ struct json *repository_remotes(const struct repository *repo)
 	return names;
 }
 
+/* Takes ".", ".." and doubled slashes out of an absolute path, by its words alone. */
+static void clean_path(char *path)
+{
+	char *out = path;
+
+	for (const char *part = path; *part;) {
+		size_t len = strcspn(part, "/");
+
+		if (len == 2 && part[0] == '.' && part[1] == '.') {
+			while (out > path && *--out != '/')
+				;
+		} else if (len && !(len == 1 && part[0] == '.')) {
+			*out++ = '/';
+			memmove(out, part, len);
+			out += len;
+		}
+		part += len + (part[len] == '/');
+	}
+	if (out == path)
+		*out++ = '/';
+	*out = '\0';
+}
+
+/* Where path leads from dir: what is told, and recorded, has no ".." in it, there or not. */
+static char *led_to(const char *dir, const char *path)
+{
+	char *found = resolve(dir, path);
+
+	if (!found) {
+		found = mem_printf("%s/%s", dir, path);
+		clean_path(found);
+	}
+	return found;
+}
+
 /* A path (no scheme, no host:) is relative to the work tree, as git takes it. */
 static char *absolute_url(const struct repository *repo, char *url)
 {
@@ -285,7 +320,7 @@ static char *absolute_url(const struct repository *repo, char *url)
 
 	if (url[0] == '/' || (url[colon] && colon < slash))
 		return url;
-	absolute = mem_printf("%s/%s", repo->work_dir ? repo->work_dir : repo->git_dir, url);
+	absolute = led_to(repo->work_dir ? repo->work_dir : repo->git_dir, url);
 	free(url);
 	return absolute;
 }
@@ -303,7 +338,7 @@ char *repository_remote_url(const struct repository *repo, const char *name, str
 
 		if (strchr(name, ':') || name[0] == '/' || !cwd)
 			return mem_strdup(name);
-		return mem_printf("%s/%s", cwd, name);
+		return led_to(cwd, name);
 	}
 	path = mem_printf("%s/config", repo->common_dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -33,7 +33,7 @@ struct json *repository_remotes(const struct repository *repo);
 
 /*
  * The URL of a remote from the repository's own config file (remote.NAME.url, the last one;
- * insteadOf, pushurl and includes have no effect), relative paths made absolute. A name with a
+ * insteadOf, pushurl and includes have no effect), relative paths as what they lead to. A name with a
  * slash or colon is taken as a URL or path itself. Owned by the caller. NULL with err.
  */
 char *repository_remote_url(const struct repository *repo, const char *name, struct error *err);

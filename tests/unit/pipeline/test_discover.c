@@ -126,13 +126,14 @@ static void remote_url_only_url_counts(void **state)
 {
 	struct repository repo;
 	struct error err;
-	char *origin, *net;
+	char *origin, *net, *bare AUTO_FREE = NULL;
 
 	(void)state;
 	assert_int_equal(find("main", &repo, &err), 0);
 	origin = repository_remote_url(&repo, "origin", &err);
 	net = repository_remote_url(&repo, "net", &err);
-	assert_non_null(strstr(origin, "/main/../bare.git"));
+	bare = mem_printf("%s/bare.git", root);
+	assert_string_equal(origin, bare);
 	assert_string_equal(net, "git@example.com:a/b.git");
 	assert_null(repository_remote_url(&repo, "none", &err));
 	assert_non_null(strstr(err.message, "no remote"));
@@ -144,6 +145,55 @@ static void remote_url_only_url_counts(void **state)
 	repository_release(&repo);
 }
 
+static void remote_url_relative_is_told_as_what_it_leads_to(void **state)
+{
+	static const struct {
+		const char *given, *wanted; /* below root; wanted NULL: as given */
+	} cases[] = {
+	    {"./bare.git", "/bare.git"},
+	    {"main/sub/../../bare.git", "/bare.git"},
+	    {"link/../../bare.git", "/bare.git"}, /* by the links, not by the words */
+	    {"nowhere/../no.git", "/no.git"},
+	    {"main/./nowhere//no.git/", "/main/nowhere/no.git"},
+	    {"nowhere/../../../../../../../../no.git", NULL},
+	};
+	struct repository repo;
+	struct error err;
+	char *cwd AUTO_FREE = getcwd(NULL, 0), *there AUTO_FREE = realpath(root, NULL);
+	char *far AUTO_FREE = mem_printf("%s/link", root);
+
+	(void)state;
+	assert_int_equal(find("main", &repo, &err), 0);
+	assert_int_equal(symlink("main/sub", far), 0);
+	assert_int_equal(chdir(root), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *url AUTO_FREE = repository_remote_url(&repo, cases[i].given, &err);
+		char *wanted AUTO_FREE =
+		    mem_printf("%s%s", cases[i].wanted ? there : "",
+			       cases[i].wanted ? cases[i].wanted : "/no.git");
+
+		assert_string_equal(url, wanted);
+	}
+	assert_int_equal(chdir(cwd), 0);
+	assert_int_equal(unlink(far), 0);
+	repository_release(&repo);
+}
+
+static void remotes_each_once(void **state)
+{
+	struct repository repo;
+	struct error err;
+	struct json *names AUTO_JSON = NULL;
+
+	(void)state;
+	assert_int_equal(find("main", &repo, &err), 0);
+	names = repository_remotes(&repo);
+	assert_int_equal(js_len(names), 2);
+	assert_string_equal(js_text(js_at(names, 0)), "origin");
+	assert_string_equal(js_text(js_at(names, 1)), "net");
+	repository_release(&repo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -151,6 +201,8 @@ int main(void)
 	    cmocka_unit_test(find_linked_work_tree_and_bare),
 	    cmocka_unit_test(find_none_is_told),
 	    cmocka_unit_test(remote_url_only_url_counts),
+	    cmocka_unit_test(remote_url_relative_is_told_as_what_it_leads_to),
+	    cmocka_unit_test(remotes_each_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_repositories, remove_repositories);
