@@ -24,18 +24,28 @@ static int lost(struct error *err)
 	return error_next(err, "it was killed from outside, or is a defect: try agent resume");
 }
 
-static int fill(struct jail_take *take)
+/* Until the socket can be read or written, within the time of the whole. */
+static int wait_for(const struct jail_take *take, short events)
 {
-	struct pollfd polled = {take->fd, POLLIN, 0};
-	ssize_t n;
+	struct pollfd polled = {take->fd, events, 0};
 	int ready;
 
-	do
-		ready = poll(&polled, 1, ANSWER_MS);
-	while (ready < 0 && errno == EINTR);
+	do {
+		long long left = take->until_ms - fd_now_ms();
+
+		ready =
+		    left > 0 ? poll(&polled, 1, left < ANSWER_MS ? (int)left : ANSWER_MS) : 0;
+	} while (ready < 0 && errno == EINTR);
 	if (ready == 0)
 		errno = ETIMEDOUT;
-	if (ready <= 0)
+	return ready > 0 ? 0 : -1;
+}
+
+static int fill(struct jail_take *take)
+{
+	ssize_t n;
+
+	if (wait_for(take, POLLIN) < 0)
 		return -1;
 	do
 		n = read(take->fd, take->buffer, sizeof(take->buffer));
@@ -70,13 +80,15 @@ static int get(struct jail_take *take, void *data, size_t len)
 	return 0;
 }
 
-static int put(int fd, const void *data, size_t len)
+static int put(const struct jail_take *take, const void *data, size_t len)
 {
 	const char *from = data;
 
 	while (len) {
-		ssize_t n = send(fd, from, len, MSG_NOSIGNAL);
+		ssize_t n = send(take->fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
+		if (n < 0 && errno == EAGAIN && wait_for(take, POLLOUT) == 0)
+			continue;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -91,14 +103,15 @@ static int ask(struct jail_take *take, char what, const char *path, uint64_t max
 	       struct error *err)
 {
 	struct jail_take_ask question = {.what = (uint8_t)what, .max = max};
+	char whole[sizeof(question) + PATH_MAX];
 	size_t len = strlen(path);
 
 	if (len >= PATH_MAX)
 		return error_set(err, ERROR_NO, "'%.100s…' is too long for a path", path);
 	question.path_len = (uint16_t)len;
-	if (put(take->fd, &question, sizeof(question)) < 0 || put(take->fd, path, len) < 0)
-		return lost(err);
-	return 0;
+	memcpy(whole, &question, sizeof(question));
+	memcpy(whole + sizeof(question), path, len);
+	return put(take, whole, sizeof(question) + len) < 0 ? lost(err) : 0;
 }
 
 static int told_error(const struct jail_take_told *told, const char *path, struct error *err)
@@ -117,6 +130,7 @@ int jail_take_begin(struct jail_take *take, int fd, bool *complete, struct error
 	char how;
 
 	take->fd = fd;
+	take->until_ms = fd_now_ms() + JAIL_TAKE_MS;
 	take->at = take->len = 0;
 	if (get(take, &how, 1) < 0)
 		return lost(err);

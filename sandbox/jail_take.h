@@ -24,7 +24,8 @@
 struct error;
 struct strbuf;
 
-#define JAIL_TAKE_MS 600000 /* after this the helper serves no more */
+#define JAIL_TAKE_MS                                                                           \
+	600000 /* after this the helper serves no more, and the client asks no more */
 
 #define JAIL_TAKE_OVERLAY 'o'
 #define JAIL_TAKE_COPY 'c'
@@ -63,7 +64,8 @@ struct jail_take_told {
 /* ---- the client ---- */
 
 struct jail_take {
-	int fd; /* borrowed */
+	int fd;		    /* borrowed */
+	long long until_ms; /* fd_now_ms() */
 	size_t at, len;
 	char buffer[65536];
 };

@@ -125,6 +125,35 @@ static void a_server_that_says_nothing_useful_is_lost(void **state)
 	assert_int_equal(jail_take_begin(take, other, &complete, &err), ERROR_FAILED);
 }
 
+static void a_server_that_answers_without_listening_is_given_up(void **state)
+{
+	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
+	AUTO_FREE struct jail_take *take = mem_calloc(1, sizeof(*take));
+	AUTO_FREE char *path = mem_calloc(4001, 1);
+	struct jail_take_list list;
+	struct error err = {0};
+	int ends[2], asked = 0;
+	bool complete;
+
+	(void)state;
+	strbuf_init(&text, STRBUF_MAX);
+	strbuf_addc(&text, JAIL_TAKE_COPY);
+	for (size_t i = 0; i < 1000; i++)
+		add_told(&text, i % 2 ? 'z' : 'h', "", 0, 0);
+	memset(path, 'p', 4000);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	int ours AUTO_FD = ends[0], theirs AUTO_FD = ends[1];
+	assert_int_equal(fd_write_all(theirs, text.data, text.len), 0);
+	assert_int_equal(jail_take_begin(take, ours, &complete, &err), 0);
+	take->until_ms = fd_now_ms() + 100;
+	while (asked < 1000 && jail_take_list(take, path, 10, &list, &err) == 0) {
+		jail_take_list_release(&list);
+		asked++;
+	}
+	assert_in_range(asked, 1, 499);
+	assert_int_equal(err.kind, ERROR_FAILED);
+}
+
 /* ---- the real server ---- */
 
 struct served {
@@ -234,6 +263,7 @@ int main(void)
 	    cmocka_unit_test(malformed_listings_fail),
 	    cmocka_unit_test(malformed_answers_fail),
 	    cmocka_unit_test(a_server_that_says_nothing_useful_is_lost),
+	    cmocka_unit_test(a_server_that_answers_without_listening_is_given_up),
 	    cmocka_unit_test(the_directory_is_served_and_nothing_beside_it),
 	};
 
