@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <glob.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 #include "task.h"
 
 #define MESSAGE_MAX (64 << 20)
-#define MESSAGE_S 10
+#define MESSAGE_MS 10000
 #define WORDS_MAX 65536 /* of a push option, as git has it; of a pusher's name, a reason */
 
 static void tell(void *arg, const char *ref, const char *text)
@@ -225,22 +226,47 @@ static void keep_tasks(const struct task_site *site, struct task_ask *asks, size
 	*count = kept;
 }
 
+/* Its end has come, or is on its way (pipeline/callers.h). */
+static int read_to_end(struct strbuf *text, struct error *err)
+{
+	const long long until = fd_now_ms() + MESSAGE_MS;
+	struct pollfd polled = {STDIN_FILENO, POLLIN, 0};
+	char chunk[65536];
+
+	for (;;) {
+		long long left = until - fd_now_ms();
+		ssize_t n;
+
+		if (left <= 0 || poll(&polled, 1, (int)left) == 0)
+			return error_set(err, ERROR_USAGE,
+					 "the message did not end within %d s",
+					 MESSAGE_MS / 1000);
+		n = recv(STDIN_FILENO, chunk, sizeof(chunk), MSG_DONTWAIT);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return error_errno(err, ERROR_USAGE, errno, "the message");
+		if (n == 0)
+			return 0;
+		if (n > 0 && strbuf_add(text, chunk, (size_t)n) < 0)
+			return error_set(err, ERROR_USAGE, "the message is longer than %d MiB",
+					 MESSAGE_MAX >> 20);
+	}
+}
+
 static struct json *read_message(struct error *err)
 {
-	struct timeval limit = {.tv_sec = MESSAGE_S};
+	struct timeval limit = {.tv_sec = MESSAGE_MS / 1000};
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 
 	strbuf_init(&text, MESSAGE_MAX);
-	if (setsockopt(STDIN_FILENO, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0) {
+	/* for our answer */
+	if (setsockopt(STDIN_FILENO, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0) {
 		error_errno(err, ERROR_USAGE, errno, "standard input is no socket");
 		error_next(err, "agent work starts this; agent queue add adds a job");
 		return NULL;
 	}
-	if (fd_read_all(STDIN_FILENO, &text) < 0) {
-		error_errno(err, ERROR_USAGE, errno, "the message");
-		return NULL;
-	}
-	return js_parse(text.data, text.len, MESSAGE_MAX, "the message", err);
+	return read_to_end(&text, err)
+		   ? NULL
+		   : js_parse(text.data, text.len, MESSAGE_MAX, "the message", err);
 }
 
 static int take(struct options *options, struct queue *queue, struct supervisor *sup,

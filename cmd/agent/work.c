@@ -625,6 +625,7 @@ int cmd_work(struct options *options, struct error *err)
 				 .wake_fd = -1,
 				 .help = {.lock_fd = -1, .listen_fd = -1},
 				 .once = options->once};
+	callers_init(&worker.help.callers);
 	if (options->word_count)
 		return error_set(err, ERROR_USAGE, "agent work takes no words");
 	result = prepare_worker(&worker, options->config, err);

@@ -35,6 +35,7 @@ int help_init(struct help *help, const char *program, const char *state,
 			      .every_ms = 1000 * config_number(config, "queue.reconcile")};
 	for (size_t i = 0; i < HELPERS; i++)
 		help->helpers[i].child = (struct child){0, -1, -1, -1};
+	callers_init(&help->callers);
 	if (!help->path)
 		return 0;
 	if (help->path[0] != '/' ||
@@ -49,15 +50,23 @@ int help_init(struct help *help, const char *program, const char *state,
 				 : 0;
 }
 
+/* Whoever calls from now on calls another worker. */
+static void stop_listening(struct help *help)
+{
+	callers_release(&help->callers);
+	if (help->listen_fd >= 0)
+		unlink(help->path);
+	fd_close_ptr(&help->listen_fd);
+	fd_close_ptr(&help->lock_fd);
+	help->listen_fd = help->lock_fd = -1;
+}
+
 void help_release(struct help *help)
 {
 	for (size_t i = 0; i < HELPERS; i++)
 		if (help->helpers[i].child.pid > 0)
 			spawn_release(&help->helpers[i].child);
-	if (help->listen_fd >= 0)
-		unlink(help->path);
-	fd_close_ptr(&help->listen_fd);
-	fd_close_ptr(&help->lock_fd);
+	stop_listening(help);
 	free(help->lock_path);
 }
 
@@ -126,13 +135,23 @@ static struct helper *free_taker(struct help *help)
 	return NULL;
 }
 
-/* Who cannot be served now waits in the kernel's line. */
-static void accept_all(struct help *help)
+static bool may_have_one_more(const void *arg, uid_t uid)
+{
+	const struct help *help = arg;
+	size_t count = 0;
+
+	for (size_t i = 1; i < HELPERS; i++)
+		count += help->helpers[i].child.pid && help->helpers[i].uid == uid;
+	return count < TAKERS_EACH;
+}
+
+static void serve_callers(struct help *help)
 {
 	struct helper *helper;
 
 	while ((helper = free_taker(help))) {
-		int fd AUTO_FD = accept4(help->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		int fd AUTO_FD =
+		    callers_next(&help->callers, may_have_one_more, help, &helper->uid);
 		struct error err = {0};
 
 		if (fd < 0)
@@ -148,16 +167,14 @@ static void accept_all(struct help *help)
 
 void help_poll(const struct help *help, struct pollfd *fds)
 {
-	bool room = false;
-
 	for (size_t i = 0; i < HELPERS; i++) {
 		bool used = help->helpers[i].child.pid > 0;
 
 		fds[i] = (struct pollfd){.fd = used ? help->helpers[i].child.pidfd : -1,
 					 .events = POLLIN};
-		room |= i && !used;
 	}
-	fds[HELPERS] = (struct pollfd){.fd = room ? help->listen_fd : -1, .events = POLLIN};
+	fds[HELPERS] = (struct pollfd){.fd = help->listen_fd, .events = POLLIN};
+	callers_poll(&help->callers, &fds[HELPERS + 1]);
 }
 
 static int reconcile(struct help *help, struct error *err)
@@ -178,12 +195,17 @@ int help_serve(struct help *help, const struct pollfd *fds, bool stopping, struc
 	for (size_t i = 0; i < HELPERS; i++)
 		if (help->helpers[i].child.pid > 0)
 			reap(&help->helpers[i]);
-	if (stopping)
+	if (stopping) {
+		stop_listening(help);
 		return 0;
+	}
 	if (help->path && help->listen_fd < 0 && listen_at(help, err))
 		return err->kind;
+	/* first what was polled, by its place */
+	callers_look(&help->callers, fds ? &fds[HELPERS + 1] : NULL, fd_now_ms());
 	if (help->listen_fd >= 0 && (!fds || fds[HELPERS].revents))
-		accept_all(help);
+		callers_accept(&help->callers, help->listen_fd, fd_now_ms());
+	serve_callers(help);
 	if (!help->helpers[0].child.pid && fd_now_ms() >= help->reconcile_at)
 		return reconcile(help, err);
 	return 0;

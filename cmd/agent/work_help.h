@@ -1,6 +1,7 @@
 /*
  * What a worker does beside its jobs (work.c), each in a process of its own so that nothing keeps the worker waiting:
- * agent queue reconcile, at the start and now and then; and for each connection at queue.socket an agent queue take.
+ * agent queue reconcile, at the start and now and then; and for each connection at queue.socket that has said what it wants
+ * (pipeline/callers.h) an agent queue take, for one user no more than TAKERS_EACH at a time.
  */
 #ifndef CMD_AGENT_WORK_HELP_H
 #define CMD_AGENT_WORK_HELP_H
@@ -8,17 +9,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "pipeline/callers.h"
 #include "pipeline/spawn.h"
 
 struct config;
 struct error;
 struct pollfd;
 
-#define HELPERS 9 /* the first reconciles, the others take */
-#define HELP_FDS (HELPERS + 1)
+#define HELPERS 17 /* the first reconciles, the others take */
+#define TAKERS_EACH 4
+#define HELP_FDS (HELPERS + 1 + CALLERS_MAX)
 
 struct helper {
 	struct child child; /* pid 0: free */
+	uid_t uid;	    /* for whom it takes */
 	long long kill_at;
 };
 
@@ -31,6 +35,7 @@ struct help {
 	long long every_ms, reconcile_at;
 	bool reconciled; /* once, or tried */
 	struct helper helpers[HELPERS];
+	struct callers callers;
 };
 
 int help_init(struct help *help, const char *program, const char *state,

@@ -535,15 +535,24 @@ def socket(t, place):
                 pass
             answer = s.makefile().read()
         t.ok("taken" not in answer and answer, "refused: " + message[:60], answer)
-    idle = []
-    for _ in range(12):  # who says nothing keeps nobody else waiting for long
-        s = sockets.socket(sockets.AF_UNIX)
-        s.connect(path)
-        idle.append(s)
-    for s in idle:
-        s.close()
+    # who says nothing, or less than all, or comes again and again, keeps nobody else waiting: these are still on the line when
+    # the push is served
+    stall = ("import socket,sys\nhold=[]\nfor i in range(50):\n s=socket.socket(socket.AF_UNIX)\n s.connect(sys.argv[1])\n"
+             " s.sendall(b'x'*[0,1,100000][i%3])\n hold.append(s)\nprint('stalled', flush=True)\nsys.stdin.readline()\n"
+             "n=0\nfor s in hold:\n s.setblocking(False)\n try:\n  s.recv(1)\n except BlockingIOError:\n  n+=1\n except OSError:\n  pass\nprint(n)")
+    again = ("import socket,sys\nwhile True:\n s=socket.socket(socket.AF_UNIX)\n s.connect(sys.argv[1])\n s.sendall(b'{')\n s.shutdown(1)\n"
+             " s.recv(100)\n")
+    others = [subprocess.Popen(["setpriv", f"--reuid={uid + 1}", f"--regid={uid + 1}", "--clear-groups", sys.executable, "-c", code, path],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+              for code in (stall, again, again)]
+    t.equal(others[0].stdout.readline(), "stalled\n", "fifty connections of another user are open")
     status, text = as_user("git", "push", "-oissue=Translate two after all", "origin", "base:refs/heads/task/last", cwd=site.repo)
     t.contains(text, "task/last: job", "who may is served all the same")
+    still, _ = others[0].communicate("\n", timeout=30)
+    t.ok(int(still) >= 30, "and did not have to wait for them", still)
+    for other in others[1:]:
+        other.kill()
+        other.communicate()
     worker.send_signal(signal.SIGTERM)
     t.equal(worker.wait(60), 0, "the worker ends well", place.background_text())
     t.ok(not os.path.exists(path), "and its socket is gone")
