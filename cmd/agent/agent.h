@@ -158,6 +158,9 @@ int request_make(const struct options *options, struct strbuf *issue, struct jso
 		 struct error *err);
 /* Of all that is asked, but not when and by which version. */
 void request_digest(const struct json *request, char digest[65]);
+/* What the operator calls the commit that a run begins with: its branch, the task's, or as it was asked. Borrowed from
+ * either, or static. */
+const char *request_base_name(const struct json *request, const struct json *base);
 /* The ref of a result: the name in place of the star of publish.ref, which the operator sets. Owned by the caller; NULL
  * with err. */
 char *request_result_ref(const struct config *config, const char *name, struct error *err);

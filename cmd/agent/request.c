@@ -276,6 +276,20 @@ int request_make(const struct options *options, struct strbuf *issue, struct jso
 	return *request ? 0 : err->kind;
 }
 
+const char *request_base_name(const struct json *request, const struct json *base)
+{
+	const char *rev = js_str(request, "rev", "HEAD");
+	const char *task = js_str(js_get(request, "task"), "ref", NULL);
+
+	if (js_str(base, "ref", NULL))
+		return js_str(base, "ref", NULL);
+	if (task)
+		return task;
+	if (strcmp(rev, "HEAD") == 0)
+		return "detached HEAD";
+	return text_is_hex(rev, strlen(rev)) ? "the commit" : rev;
+}
+
 int request_make_task(const struct options *options, const struct repository *repo,
 		      const char *task, const char *rev, const struct strbuf *text,
 		      struct json **request, struct error *err)

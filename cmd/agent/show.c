@@ -51,6 +51,13 @@ static void file(struct strbuf *out, const struct rundir *dir, const char *name,
 	}
 }
 
+static void put_commit(struct strbuf *out, const char *label, const char *oid, const char *name)
+{
+	char *text AUTO_FREE = oid ? mem_printf("%s (%s)", oid, name) : NULL;
+
+	line(out, label, text ? text : "not known yet");
+}
+
 static void show_request(struct strbuf *out, const struct rundir *dir)
 {
 	struct error ignored = {0};
@@ -63,9 +70,10 @@ static void show_request(struct strbuf *out, const struct rundir *dir)
 	line(out, "issue", js_str(issue, "title", "?"));
 	line(out, "from", js_str(issue, "source", "?"));
 	line(out, "in", js_str(request, "repository", "?"));
-	line(out, "base", js_str(base, "commit", "not known yet"));
+	put_commit(out, "base", js_str(base, "commit", NULL), request_base_name(request, base));
 	if (js_str(request, "config_rev", NULL))
-		line(out, "rules of", js_str(base, "config_commit", "not known yet"));
+		put_commit(out, "rules of", js_str(base, "config_commit", NULL),
+			   js_str(base, "config_ref", "the commit"));
 	line(out, "files", dir->path);
 	strbuf_addc(out, '\n');
 	file(out, dir, "issue.md", 16384);

@@ -57,7 +57,6 @@ static int make_base(struct run *run, struct error *err)
 
 int step_base(struct run *run, struct error *err)
 {
-	const char *ref;
 	int result = 0;
 
 	if (!rundir_has(&run->dir, "base.json")) {
@@ -69,10 +68,9 @@ int step_base(struct run *run, struct error *err)
 	result = load_base(run, err);
 	if (result)
 		return result;
-	ref = js_str(run->base, "ref", NULL);
 	if (!run->journal.stage[0])
 		return 0;
-	journal_done(&run->journal, "%s %.12s", ref ? ref : "detached HEAD",
+	journal_done(&run->journal, "%s %.12s", request_base_name(run->request, run->base),
 		     run_base(run, "commit"));
 	if (js_str(run->request, "config_rev", NULL))
 		journal_note(&run->journal, "           configured by %s at %.12s",

@@ -73,6 +73,13 @@ with Tap() as t, Place() as place:
     result = place.agent(*asked, cwd=repo, limits=False)
     listed = place.agent("show", limits=False).out.split()
     t.ok(result.status == 0 and len(place.runs()) == 1 and listed[0] == place.runs()[0], "what was done is", result.text)
+    head = place.git("rev-parse", "HEAD", cwd=repo)
+    for rev, wanted in (("main", "refs/heads/main"), (head, "the commit"), ("HEAD", "detached HEAD")):
+        place.git("checkout", "-q", "--detach", cwd=repo)
+        text = place.agent(*asked, "--base", rev, cwd=repo, limits=False).err
+        t.contains(text, f"{wanted} {head[:12]}", f"--base {rev} is told as {wanted}")
+        t.contains(place.agent("show", place.runs()[-1], limits=False).out, f"{head} ({wanted})", "by agent show, too")
+    place.git("checkout", "-q", "main", cwd=repo)
 
     result = place.agent("verify", cwd=repo, limits=False)
     t.ok(result.status == 1 and "of 2 checks 0 hold, 2 do not, 0 cannot be known" in result.err, "agent verify counts in plain order", result.text)
@@ -85,7 +92,7 @@ with Tap() as t, Place() as place:
         options = re.findall(r"^  (--?[A-Za-z-]+)", helped, re.M)
         t.equal(sorted(complete(place, name, "-")), sorted([*options, "--help"]), f"options of agent {name}, as it says itself")
     t.equal(complete(place, "hook", ""), ["install", "uninstall", "check"], "words")
-    t.equal(complete(place, "show", ""), place.runs(), "runs")
+    t.equal(complete(place, "show", ""), sorted(place.runs()), "runs")
     t.equal(complete(place, "run", "-c", "queue.per"), ["queue.perRepository="], "keys")
     t.equal(complete(place, "run", "-C", "hom"), ["home"], "directories")
     t.equal(complete(place, "run", "--backend", "g"), ["gvisor"], "one of a few words")

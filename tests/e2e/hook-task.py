@@ -56,6 +56,7 @@ def from_end_to_end(t, place):
                "and the note")
     t.contains(site.git("log", "-1", "--format=%B", "FETCH_HEAD"), "Issue: task/german", "the commit names the task")
     t.equal(issue_of(place, job), "Translate two\n\nInto German.\n", "the issue is the message")
+    t.ok(f"refs/heads/task/german {tip[:12]}" in worked.err and "detached" not in worked.err, "its base is told by its branch", worked.text)
     base = place.artefact("base.json", job["run"])
     t.equal((base["commit"], base["config_ref"], base["config_commit"]), (tip, "refs/heads/main", site.git("rev-parse", "main~")),
             "the record names the commit that the configuration came from")
@@ -64,6 +65,8 @@ def from_end_to_end(t, place):
     t.equal(site.states(), ["done"], "nor to add")
     listed = place.agent("show", job["run"])
     t.contains(listed.out, "Into German", "and agent show tells of it")
+    t.contains(listed.out, f"{tip} (refs/heads/task/german)", "and of its base")
+    t.contains(listed.out, site.git("rev-parse", "main~") + " (refs/heads/main)", "and whose rules it had")
 
 
 def sources(t, place):
