@@ -38,6 +38,6 @@ int gvisor_config(const struct jail_spec *spec, struct strbuf *out);
 
 /* Places in the root that runsc is started in. */
 #define GVISOR_ROOT "/jail"		/* the payload's root */
-#define GVISOR_RUNNER "/run/agent-jail" /* in the payload's root: this program */
+#define GVISOR_RUNNER "/.agent-jail" /* in the payload's root, where no mount is: this program */
 
 #endif

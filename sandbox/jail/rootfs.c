@@ -22,32 +22,33 @@
 
 /* ---- helpers: everything relative to the new root, no link followed ---- */
 
-static int make_parents(int root, const char *path)
+/* Whether a directory is of our own tmpfs, and not the operator's folder that is mounted in it: there nothing is made. */
+static bool is_ours(int root, int dir)
 {
-	char *copy AUTO_FREE = mem_strdup(path);
+	struct stat a, b;
 
-	for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdirat(root, copy, 0755) < 0 && errno != EEXIST && errno != EROFS)
-			return -1;
-		*slash = '/';
-	}
-	return 0;
+	return fstat(root, &a) == 0 && fstat(dir, &b) == 0 && a.st_dev == b.st_dev;
 }
 
-/* The directory of a path, made if it is missing. A descriptor, -1 with errno. */
+/* The directory of a path, made if it is missing and would be ours. A descriptor, -1 with errno. */
 static int open_parent(int root, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *dir AUTO_FREE = slash ? mem_strndup(path, (size_t)(slash - path)) : NULL;
-	int fd;
+	int dir AUTO_FD = fcntl(root, F_DUPFD_CLOEXEC, 3);
+	const char *slash;
 
-	if (!dir)
-		return fcntl(root, F_DUPFD_CLOEXEC, 3);
-	fd = fd_open_beneath(root, dir, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 && errno == ENOENT && make_parents(root, path) == 0)
-		fd = fd_open_beneath(root, dir, O_PATH | O_DIRECTORY, 0);
-	return fd;
+	for (; dir >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		char *name AUTO_FREE = mem_strndup(path, (size_t)(slash - path));
+		int next = fd_open_beneath(dir, name, O_PATH | O_DIRECTORY, 0);
+
+		if (next < 0 && errno == ENOENT && is_ours(root, dir) &&
+		    mkdirat(dir, name, 0755) == 0)
+			next = fd_open_beneath(dir, name, O_PATH | O_DIRECTORY, 0);
+		if (next < 0)
+			return -1;
+		close(dir);
+		dir = next;
+	}
+	return fd_steal(&dir);
 }
 
 /* The directory that was asked for last: most mounts of a spec are in the same. */
@@ -71,7 +72,7 @@ static int find_parent(int root, const char *path, struct parent *last)
 	return last->fd;
 }
 
-/* Makes the mount point path (relative) if it is missing and moves the tree there; closes the
+/* Makes the mount point path (relative) if it is missing and would be ours, and moves the tree there; closes the
  * tree. A link at its place is not followed. */
 static int place(int root, int tree_fd, const char *path, bool is_file, struct parent *last)
 {
@@ -81,15 +82,30 @@ static int place(int root, int tree_fd, const char *path, bool is_file, struct p
 	if (tree < 0)
 		return -1;
 	parent = find_parent(root, path, last);
-	if (parent < 0 || ((is_file ? mknodat(parent, name, S_IFREG | 0444, 0)
-				    : mkdirat(parent, name, 0755)) < 0 &&
-			   errno != EEXIST))
+	if (parent < 0)
+		return -1;
+	if (is_ours(root, parent) &&
+	    (is_file ? mknodat(parent, name, S_IFREG | 0444, 0) : mkdirat(parent, name, 0755)) <
+		0 &&
+	    errno != EEXIST)
 		return -1;
 	return move_mount(tree, "", parent, name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-/* The same for a name that is ours and new, in a directory that is ours: nothing to look out
- * for. */
+/* The source is a link itself. A folder of the operator's has it or has it not. */
+static int place_link(int root, const char *link, const char *path, struct parent *last)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	int parent = find_parent(root, path, last);
+
+	if (parent < 0)
+		return -1;
+	return !is_ours(root, parent) || symlinkat(link, parent, name) == 0 || errno == EEXIST
+		   ? 0
+		   : -1;
+}
+
+/* A mount at a name that is ours and new, in a directory that is ours: nothing to look out for. */
 static int place_new(int root, int tree_fd, const char *path, bool is_file)
 {
 	int tree AUTO_FD = tree_fd;
@@ -198,6 +214,7 @@ static int prepare_root(struct jail_run *run, struct rootfs *fs)
 	    "etc", "etc/ssl", "dev", "proc", "sys", "sys/devices", "sys/devices/system", "run", "var",
 	    "var/cache", "var/lib", "var/log", "home", "home/agent", "work", "opt", "mnt"};
 	/* clang-format on */
+	int cpu AUTO_FD = -1;
 
 	if (step_enter(run, STEP_root) < 0)
 		return step_fail(run, "new root");
@@ -211,6 +228,11 @@ static int prepare_root(struct jail_run *run, struct rootfs *fs)
 	if (put_link(fs->root, "/tmp", "var/tmp") < 0 ||
 	    put_link(fs->root, "/run", "var/run") < 0)
 		return step_fail(run, "/var");
+	/* hwloc, JVM, sysconf(3) count processors there */
+	cpu = tree_open_path(AT_FDCWD, "/sys/devices/system/cpu");
+	if (cpu >= 0 &&
+	    place_new(fs->root, tree_clone(cpu, false), "sys/devices/system/cpu", false) < 0)
+		return step_fail(run, "/sys/devices/system/cpu");
 	return 0;
 }
 
@@ -303,14 +325,15 @@ static int prepare_dev(struct jail_run *run, struct rootfs *fs)
 	return 0;
 }
 
-#define OLD_ROOT "run/.old" /* below it nothing else is mounted */
+/* Below it nothing else is mounted; nor, since no mount's target is the root, is anything in which it lies. */
+#define OLD_ROOT ".old"
 
 /*
  * Puts an unreadable empty file over what any user could read or what must not be there at all,
  * a read-only view of itself over what is set there. The rest of /proc outside of one's own
  * processes is root's alone, which nobody here is, outside or inside.
  */
-static int mask_proc(int root)
+static int mask_proc(int root, int staging)
 {
 	static const char *const masked[] = {
 	    "proc/sys", /* this one read-only */
@@ -318,9 +341,10 @@ static int mask_proc(int root)
 	    "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug"};
 	int empty AUTO_FD = -1;
 
-	if (mknodat(root, "run/.hidden", S_IFREG, 0) < 0)
+	/* not in the root, where something of the operator's may be mounted by now */
+	if (mknodat(staging, "hidden", S_IFREG, 0) < 0)
 		return -1;
-	empty = openat(root, "run/.hidden", O_PATH | O_CLOEXEC);
+	empty = openat(staging, "hidden", O_PATH | O_CLOEXEC);
 	if (empty < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(masked); i++) {
@@ -335,7 +359,7 @@ static int mask_proc(int root)
 			       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 			return -1;
 	}
-	return unlinkat(root, "run/.hidden", 0);
+	return unlinkat(staging, "hidden", 0);
 }
 
 int rootfs_take_proc(struct jail_run *run, struct rootfs *fs)
@@ -349,20 +373,10 @@ int rootfs_take_proc(struct jail_run *run, struct rootfs *fs)
 
 int rootfs_place_proc(struct jail_run *run, struct rootfs *fs)
 {
-	int tree;
-
 	run->step = STEP_proc;
 	if (move_mount(fs->proc, "", fs->root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
-	    mask_proc(fs->root) < 0)
+	    mask_proc(fs->root, fs->staging) < 0)
 		return step_fail(run, "/proc");
-	tree = tree_open_path(AT_FDCWD, "/sys/devices/system/cpu");
-	if (tree >= 0) { /* hwloc, JVM, sysconf(3) count processors there */
-		int fd AUTO_FD = tree;
-
-		if (place_new(fs->root, tree_clone(fd, false), "sys/devices/system/cpu",
-			      false) < 0)
-			return step_fail(run, "/sys/devices/system/cpu");
-	}
 	step_done(run);
 	return 0;
 }
@@ -376,8 +390,7 @@ static int fill(struct jail_run *run, struct rootfs *fs, struct parent *last)
 		struct jail_source *source = &run->sources[i];
 
 		if (source->link) {
-			if (make_parents(fs->root, target) < 0 ||
-			    (symlinkat(source->link, fs->root, target) < 0 && errno != EEXIST))
+			if (place_link(fs->root, source->link, target, last) < 0)
 				return step_fail(run, "/%s", target);
 			continue;
 		}

@@ -39,7 +39,8 @@ int rootfs_make_proc(struct jail_run *run);
 /* All but the spec's mounts that can be done before the go. 0 or -1 (step_fail). */
 int rootfs_prepare(struct jail_run *run, struct rootfs *fs);
 
-/* The mounts of the spec (run->sources). 0 or -1. */
+/* The mounts of the spec (run->sources). Mount points are made in our own root alone: what is mounted in it is the
+ * operator's, and stays as it is. 0 or -1. */
 int rootfs_fill(struct jail_run *run, struct rootfs *fs);
 
 /*
@@ -52,7 +53,7 @@ int rootfs_lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 /* Waits for PID 1's proc. 0 or -1. */
 int rootfs_take_proc(struct jail_run *run, struct rootfs *fs);
 
-/* Mounts it, with its masks, and what is shown of /sys. 0 or -1. */
+/* Mounts it, with its masks. 0 or -1. */
 int rootfs_place_proc(struct jail_run *run, struct rootfs *fs);
 
 /* Makes the new root the root. 0 or -1. */
