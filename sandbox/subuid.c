@@ -72,6 +72,37 @@ unsigned long subuid_choose(const struct subuid_range *range, unsigned long numb
 	return id;
 }
 
+/* The third field of a line begins with the number. False where the line has none; *name_len: of its first field. */
+static bool has_id(const char *line, const char *wanted, size_t *name_len)
+{
+	const char *field;
+
+	*name_len = strcspn(line, ":\n");
+	field = line[*name_len] == ':' ? line + *name_len + 1 : "";
+	field += strcspn(field, ":\n");
+	return *name_len && *field == ':' && strncmp(field + 1, wanted, strlen(wanted)) == 0;
+}
+
+static const char *line_of_id(const char *text, unsigned long id, size_t *name_len)
+{
+	char wanted[24];
+
+	snprintf(wanted, sizeof(wanted), "%lu:", id);
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (has_id(line, wanted, name_len))
+			return line;
+	}
+	return NULL;
+}
+
+bool subuid_is_named(const char *text, unsigned long id)
+{
+	size_t ignored;
+
+	return line_of_id(text, id, &ignored) != NULL;
+}
+
 static bool read_file(const char *path, struct strbuf *text)
 {
 	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC);
@@ -84,23 +115,13 @@ static bool read_file(const char *path, struct strbuf *text)
 static char *own_name(uid_t uid)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	char wanted[16];
+	const char *line;
+	size_t len;
 
-	snprintf(wanted, sizeof(wanted), "%u:", (unsigned)uid);
 	if (!read_file("/etc/passwd", &text))
 		return NULL;
-	for (const char *line = text.data; line && *line; line = strchr(line, '\n')) {
-		size_t len;
-		const char *field;
-
-		line += *line == '\n';
-		len = strcspn(line, ":\n");
-		field = line[len] == ':' ? line + len + 1 : "";
-		field += strcspn(field, ":\n");
-		if (len && *field == ':' && strncmp(field + 1, wanted, strlen(wanted)) == 0)
-			return mem_strndup(line, len);
-	}
-	return NULL;
+	line = line_of_id(text.data, uid, &len);
+	return line ? mem_strndup(line, len) : NULL;
 }
 
 static bool range_of(const char *path, const char *name, unsigned long own,

@@ -34,4 +34,7 @@ bool subuid_from_text(const char *text, const char *name, uid_t uid, unsigned lo
  * range has another (a container's may reach from 1 to 65535). Pure. */
 unsigned long subuid_choose(const struct subuid_range *range, unsigned long number);
 
+/* Whether a text as of passwd(5) or group(5) gives a name to the id. Pure. */
+bool subuid_is_named(const char *text, unsigned long id);
+
 #endif

@@ -28,6 +28,8 @@ void run_init(struct jail_run *run)
 	memset(run, 0, sizeof(*run));
 	for (size_t i = 0; i < ARRAY_LEN(run->cgroup.dirs); i++)
 		run->cgroup.dirs[i] = run->cgroup.parents[i] = run->cgroup.attach[i] = -1;
+	for (size_t i = 0; i < IDS_PLACES; i++)
+		run->ids[i] = -1;
 	run->cgroup.ctl = -1;
 	run->applied_file = run->runtime = run->self = run->said = -1;
 	run->work_give = -1;

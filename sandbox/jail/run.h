@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/jail/ids.h"
 #include "sandbox/jail_spec.h"
 #include "sandbox/own_group.h"
 
@@ -92,6 +93,8 @@ struct jail_run {
 	bool ranged;   /* it has one of the range of the user who did (jail/range.h) */
 	uid_t uid;     /* payload's, as outer sees it */
 	gid_t gid;
+	int ids
+	    [IDS_PLACES]; /* owned: locks on them, kept until this process's end (ids.h), or -1 */
 	struct jail_cgroup cgroup;
 	struct jail_source *sources; /* owned: one a mount of the spec; NULL until opened */
 	int work_give;		     /* owned: as give of a source, for spec.work_dir, or -1 */

@@ -9,6 +9,7 @@
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/identity.h"
 #include "sandbox/jail_spec.h"
+#include "sandbox/subuid.h"
 
 static void check_spec(const char *data, size_t len)
 {
@@ -87,11 +88,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_facts(text, size - 1);
 	else {
 		struct strbuf map AUTO_STRBUF = STRBUF_NONE;
-		unsigned long id;
+		struct subuid_range range;
 
 		strbuf_init(&map, STRBUF_MAX);
 		strbuf_add(&map, text, size - 1);
-		if (identity_from_map(map.data, 1879052300, &id) != (id != 0))
+		if (identity_from_map(map.data, 1879052300, &range) != (range.count != 0))
 			abort();
 	}
 	return 0;

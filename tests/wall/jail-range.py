@@ -17,9 +17,11 @@ from jail import BUILD, USER, Jail, backends, eventually, mark, marked_processes
 from tap import Tap  # noqa: E402
 
 FIRST, COUNT = 7000000, 65536
+NOTES = [f"{place}/agent-ids-{USER}" for place in ("/tmp", "/dev/shm")]
 UPPER = range(FIRST + COUNT // 2, FIRST + COUNT)
-OVER = 'for f in passwd subuid subgid; do mount --bind "$0/etc/$f" "/etc/$f" || exit 99; done; ' \
-    'for f in newuidmap newgidmap; do test ! -e "$0/etc/$f" || mount --bind "$0/etc/$f" "/usr/bin/$f" || exit 99; done; exec "$@"'
+OVER = 'for f in passwd group subuid subgid; do test ! -e "$0/etc/$f" || mount --bind "$0/etc/$f" "/etc/$f" || exit 99; done; ' \
+    'for f in newuidmap newgidmap; do test ! -e "$0/etc/$f" || mount --bind "$0/etc/$f" "/usr/bin/$f" || exit 99; done; ' \
+    'test ! -e /run/user || mount -t tmpfs none /run/user || exit 99; exec "$@"'
 
 
 class Range(Jail):
@@ -37,7 +39,7 @@ class Range(Jail):
         self.ranges()
 
     def __exit__(self, *_):
-        subprocess.run(["rm", "-rf", self.top], check=False)  # deeper than Python's own can go
+        subprocess.run(["rm", "-rf", self.top, *NOTES], check=False)  # deeper than Python's own can go
 
     def etc(self, name, text, mode=0o644):
         path = os.path.join(self.top, "etc", name)
@@ -120,6 +122,69 @@ def runs(t, jail):
     started = [jail.start("/bin/sh", "-c", "cat /proc/self/status >/dev/null; sleep 1", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                for _ in range(8)]
     t.equal([child.communicate() and child.returncode for child in started], [0] * 8, "eight at once")
+
+
+def exclusive(t, jail):
+    """Two jails never have one id, though there are as few as can be; one with a name in passwd or group has none of them."""
+    code = "id -u >/dev/null; echo on; read x"
+
+    def begin():
+        child = subprocess.Popen(jail.command("/bin/sh", "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return child, child.stdout.readline()
+
+    def ends(child):
+        child.communicate(b"\n")
+        return child.returncode
+    jail.ranges(uids=f"ranger:{FIRST}:2\n")
+    first, said = begin()
+    t.equal(said, b"on\n", "the one id of a small range is had")
+    second = jail.run("echo", "ran")
+    t.ok(second.outcome == "setup" and "other jails'" in second.detail and "jail.uid = shared" in second.next and "ran" not in second.out,
+         "and by no other jail meanwhile, whatever its number", second.text())
+    t.equal(ends(first), 0, "the first ends")
+    again = jail.run("id", "-u")
+    t.equal((again.outcome, again.out), ("exited", "1000\n"), "then it is free again", again.text())
+
+    first, said = begin()
+    outer = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and in_tree(int(pid), first.pid)
+             and open(f"/proc/{pid}/comm").read() == "agent-jail\n"]
+    os.kill(min(outer), signal.SIGKILL)
+    first.communicate()
+    t.ok(eventually(lambda: jail.run("true").outcome == "exited"), "and behind one that was killed")
+
+    jail.ranges(uids=f"ranger:{FIRST}:6\n")
+    three = [begin() for _ in range(3)]
+    t.equal([said for _, said in three], [b"on\n"] * 3, "three jails have the three ids of a range")
+    fourth = jail.run("true")
+    t.equal(fourth.outcome, "setup", "and a fourth none", fourth.text())
+    t.equal([ends(child) for child, _ in three], [0] * 3, "they end")
+
+    for file, line in (("passwd", f"somebody:x:{FIRST + 1}:7::/:/bin/sh\n"), ("group", f"some:x:{FIRST + 1}:\n")):
+        path = os.path.join(jail.top, "etc", file)
+        with open(path if os.path.exists(path) else "/etc/" + file, encoding="utf-8") as old:
+            before = old.read()
+        jail.etc(file, before + line)
+        jail.ranges(**{"uids" if file == "passwd" else "gids": f"ranger:{FIRST}:2\n"})
+        named = jail.run("true")
+        t.ok(named.outcome == "setup" and "/etc/" + file in named.detail, f"an id with a name in {file} is not given", named.text())
+        jail.etc(file, before)
+    jail.ranges()
+
+    # a place that another user has taken is left out; without any nothing is run
+    for path in NOTES:
+        os.unlink(path)
+    for kind, make in (("a file of another's", lambda path: open(path, "w", encoding="ascii").close()),
+                       ("a link", lambda path: os.symlink("/etc/passwd", path)), ("a FIFO", os.mkfifo)):
+        make(NOTES[0])
+        result = jail.run("true")
+        t.equal(result.outcome, "exited", f"{kind} at one place: there are others", result.text())
+        os.unlink(NOTES[1])
+        make(NOTES[1])
+        result = jail.run("echo", "ran")
+        t.ok(result.outcome == "setup" and "agent-ids" in result.detail and "ran" not in result.out, f"{kind} at all of them: nothing is run",
+             result.text())
+        for path in NOTES:
+            os.unlink(path)
 
 
 HOSTILE = """cd /opt/rw && echo x >f && chmod 6777 f && ln -s /etc/passwd l && mkfifo p && mkdir -m 0 none && rm old && mkdir -p a/b && echo 1 >a/b/c &&
@@ -290,6 +355,7 @@ def main():
                 t.equal((result.out, result.uid), ("1000\nx\n", "subuid"), f"{backend}: it runs", result.text())
         with Range() as jail:
             identity(t, jail, "native")
+            exclusive(t, jail)
             runs(t, jail)
             writes(t, jail)
             not_given(t, jail)

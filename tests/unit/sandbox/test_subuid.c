@@ -88,6 +88,25 @@ static void a_range_of_gids_is_without_the_gid(void **state)
 	assert_int_equal(range.first, 4000);
 }
 
+static void ids_with_a_name_are_known(void **state)
+{
+	static const char passwd[] =
+	    "root:x:0:0::/:/bin/"
+	    "sh\nfoo:x:133000:7:::\n#c:x:1\nbroken:133001\n:x:5:\nb:133002:x:\n"
+	    "last:x:133004:7";
+
+	(void)state;
+	assert_true(subuid_is_named(passwd, 0));
+	assert_true(subuid_is_named(passwd, 133000));
+	assert_true(subuid_is_named(passwd, 133004));
+	assert_false(subuid_is_named(passwd, 13300));
+	assert_false(subuid_is_named(passwd, 7));
+	assert_false(subuid_is_named(passwd, 5));
+	assert_false(subuid_is_named(passwd, 133001));
+	assert_false(subuid_is_named(passwd, 133002));
+	assert_false(subuid_is_named("", 0));
+}
+
 static void what_is_missing_is_named(void **state)
 {
 	struct subuid ids;
@@ -107,6 +126,7 @@ int main(void)
 	    cmocka_unit_test(an_id_lies_in_the_upper_half),
 	    cmocka_unit_test(nobody_is_not_chosen),
 	    cmocka_unit_test(a_range_of_gids_is_without_the_gid),
+	    cmocka_unit_test(ids_with_a_name_are_known),
 	    cmocka_unit_test(what_is_missing_is_named),
 	};
 
