@@ -19,7 +19,7 @@
  *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
  *	mirror: FD_JOB as pipeline/publish/mirror.h has it, FD_NET to agent-dial, FD_SECRET the read credential (or none)
- *	-> the mirror's git directory; {"event":"result","changed","head"}
+ *	-> the mirror's git directory; {"event":"result","changed","head"}; or to be packed, with neither of the two
  *
  * SECURITY
  *	mirror: hostile is what the server sends, which git checks as it comes (fsckObjects); runs git, ssh, ssh-agent
@@ -420,8 +420,10 @@ static int run_warm_row(struct stage *stage, struct error *err)
 
 static int run(struct stage *stage, struct error *err)
 {
-	return stage_id_of(stage->row) == STAGE_MIRROR ? mirror_fetch(stage->job, err)
-						       : run_warm_row(stage, err);
+	if (stage_id_of(stage->row) != STAGE_MIRROR)
+		return run_warm_row(stage, err);
+	return js_bool(stage->job, "pack", false) ? mirror_pack(stage->job, err)
+						  : mirror_fetch(stage->job, err);
 }
 
 int main(int argc, char **argv)

@@ -91,6 +91,10 @@ int cmd_maintain(struct options *options, struct error *err);
 /* Of what the repository is a mirror, by the operator's configuration: NULL when it is none. Borrowed. */
 const char *mirror_url(const struct config *config, const char *state, const char *git_dir);
 int cmd_mirror(struct options *options, struct error *err);
+/* Lets git pack each mirror that is there and where that is due, and prints what was done. One that fails does not keep the others. 0, or
+ * the first failure's kind. */
+int mirror_pack_all(const struct config *config, const char *state, struct supervisor *sup,
+		    bool dry, struct error *err);
 int cmd_gc(struct options *options, struct error *err);
 int cmd_completion(struct options *options, struct error *err);
 int cmd_help(struct options *options, struct error *err);

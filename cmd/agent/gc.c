@@ -1,5 +1,5 @@
-/* agent gc: what killed runs left, runs and layers that nobody used for a while. Never what a
- * live run holds. */
+/* agent gc: what killed runs left, runs and layers that nobody used for a while, never what a live run holds; and the
+ * packing of mirrors. */
 #include "agent.h"
 
 #include <dirent.h>
@@ -359,13 +359,16 @@ static int sweep_all(struct sweep *sweep, struct error *err)
 	each(sweep, "store/base", visit_leftover);
 	sweep_layers(sweep);
 	if (sweep->dry)
-		return 0;
+		return mirror_pack_all(sweep->options->config, sweep->state, sweep->sup, true,
+				       err);
 	if (sweep->options->verify && verify_layers(sweep, err))
 		return err->kind;
 	sweep->leftovers += store_sweep(sweep->state, reclaim, sweep);
 	sweep_groups(sweep);
 	each(sweep, "tmp", visit_gone);
-	return layerstore_flush(sweep->state, err);
+	if (layerstore_flush(sweep->state, err))
+		return err->kind;
+	return mirror_pack_all(sweep->options->config, sweep->state, sweep->sup, false, err);
 }
 
 int cmd_gc(struct options *options, struct error *err)

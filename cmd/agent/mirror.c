@@ -20,6 +20,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
+#include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
 #include "pipeline/publish/remote.h"
 #include "pipeline/secret.h"
@@ -208,7 +209,8 @@ static int claim(struct fetching *f, struct error *err)
 	if (f->mark < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s/" MARK, f->path);
 	if (flock(f->mark, LOCK_EX | LOCK_NB) < 0)
-		return error_set(err, ERROR_SKIPPED, "mirror %s is being fetched by another",
+		return error_set(err, ERROR_SKIPPED,
+				 "mirror %s is being fetched or packed by another",
 				 f->mirror->name);
 	return 0;
 }
@@ -228,7 +230,8 @@ static int prepare(struct fetching *f, const char *state, struct error *err)
 	if (f->lock < 0)
 		return error_errno(err, ERROR_FAILED, errno, "%s", lock);
 	if (flock(f->lock, LOCK_EX | LOCK_NB) < 0)
-		return error_set(err, ERROR_SKIPPED, "mirror %s is being fetched by another",
+		return error_set(err, ERROR_SKIPPED,
+				 "mirror %s is being fetched or packed by another",
 				 f->mirror->name);
 	if (f->mirror->path && claim(f, err))
 		return err->kind;
@@ -252,6 +255,91 @@ static int add_known_hosts(const struct fetching *f, struct json *remote, struct
 	js_set_strn(remote, "known_hosts", text.data, text.len);
 	return 0;
 }
+
+/* ---- packing ---- */
+
+/* Whether the run may still read what it is based on: it is under way, may be resumed, or was a dry one that may be published. */
+static bool may_read(const struct rundir *dir, const char *repository)
+{
+	struct error ignored = {0};
+	struct json *request AUTO_JSON =
+	    rundir_read(dir, "request.json", "request", REQUEST_MAX, &ignored);
+	struct json *report AUTO_JSON =
+	    rundir_read(dir, "report.json", "report", BASE_MAX, &ignored);
+
+	if (strcmp(js_str(request, "repository", ""), repository) != 0 ||
+	    rundir_has(dir, "publish/receipt.json"))
+		return false;
+	switch (js_int(report, "exit_status", EXIT_FAILED)) {
+	case EXIT_NO:
+	case EXIT_USAGE:
+	case EXIT_SKIPPED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* What such a run is based on may have lost its ref meanwhile. */
+static bool has_readers(const struct fetching *f, const char *state)
+{
+	char *real AUTO_FREE = realpath(f->path, NULL), **ids = rundir_list(state);
+	bool found = !real;
+
+	for (size_t i = 0; !found && ids[i]; i++) {
+		struct error ignored = {0};
+		struct rundir dir;
+
+		found = rundir_open(state, ids[i], false, &dir, &ignored) == 0 &&
+			may_read(&dir, real);
+		rundir_release(&dir);
+	}
+	text_free_words(ids);
+	return found;
+}
+
+static void tell_packed(const char *name, const struct json *result)
+{
+	const struct json *before = js_get(result, "before"), *after = js_get(result, "after");
+
+	printf(
+	    "mirror %s packed: %lld packs and %lld loose objects of %lld kB are now %lld and "
+	    "%lld of %lld kB\n",
+	    name, js_int(before, "packs", 0), js_int(before, "loose", 0),
+	    js_int(before, "bytes", 0) >> 10, js_int(after, "packs", 0),
+	    js_int(after, "loose", 0), js_int(after, "bytes", 0) >> 10);
+}
+
+/* git's own upkeep where it is due, by the row that fetches, but without its way out and its secret. The locks are held: no ref moves
+ * meanwhile, so a run that begins now is based on what stays. */
+static int pack(const struct fetching *f, const char *state, struct supervisor *sup,
+		struct error *err)
+{
+	struct json *job AUTO_JSON = js_object_new(), *paths = js_object_new();
+	const char *programs = spawn_program_dir(err);
+	struct supervised stage = {0};
+	int result;
+
+	js_set(job, "paths", paths);
+	if (!programs)
+		return err->kind;
+	js_set_str(paths, "mirror", f->path);
+	js_set_str(paths, "scratch", f->scratch);
+	js_set_str(paths, "libexec", programs);
+	js_set_bool(job, "pack", true);
+	js_set_bool(job, "keep_all", has_readers(f, state));
+	js_set_int(job, "deadline_s", f->mirror->timeout_s);
+	result = supervise_start(sup, &stage, STAGE_MIRROR, job, NULL, 0,
+				 (unsigned)f->mirror->timeout_s + 30, NULL, NULL, err);
+	if (result == 0)
+		result = supervise_wait(sup, &stage, err);
+	if (result == 0 && js_bool(stage.result, "packed", false))
+		tell_packed(f->mirror->name, stage.result);
+	supervise_end(sup, &stage);
+	return result;
+}
+
+/* ---- fetching ---- */
 
 /* https may go without; ssh may not. */
 static int open_credential(struct fetching *f, struct error *err)
@@ -345,6 +433,54 @@ static void release(struct fetching *f)
 	fd_close_ptr(&f->secret);
 }
 
+static int pack_one(const struct config *config, const char *state, const struct mirror *mirror,
+		    struct supervisor *sup, struct error *err)
+{
+	struct fetching f __attribute__((cleanup(release))) = {
+	    .config = config, .mirror = mirror, .lock = -1, .mark = -1, .secret = -1};
+
+	return prepare(&f, state, err) ? err->kind : pack(&f, state, sup, err);
+}
+
+static bool is_there(const struct mirror *mirror, const char *state)
+{
+	char *usual AUTO_FREE = mem_printf("%s/mirrors/%s.git/objects", state, mirror->name);
+	char *own AUTO_FREE = mirror->path ? mem_printf("%s/objects", mirror->path) : NULL;
+
+	return access(own ? own : usual, F_OK) == 0;
+}
+
+int mirror_pack_all(const struct config *config, const char *state, struct supervisor *sup,
+		    bool dry, struct error *err)
+{
+	const struct config_task *entry;
+
+	for (size_t i = 0; (entry = config_mirror_at(config, i)); i++) {
+		struct error failed = {0};
+		struct mirror mirror;
+
+		if (!is_first(config, i))
+			continue;
+		if (read_mirror(config, entry->name, &mirror, &failed) == 0 &&
+		    is_there(&mirror, state)) {
+			if (dry)
+				printf("would let git pack mirror %s, where that is due\n",
+				       mirror.name);
+			else
+				pack_one(config, state, &mirror, sup, &failed);
+		}
+		if (failed.kind == ERROR_SKIPPED)
+			printf("%s: not packed\n", failed.message);
+		else if (failed.kind && err->kind)
+			print_error(&failed);
+		else if (failed.kind)
+			*err = failed;
+		if (failed.kind == ERROR_INTERRUPTED)
+			break;
+	}
+	return err->kind;
+}
+
 static int fetch_one(const struct config *config, const char *state,
 		     const struct mirror *mirror, struct supervisor *sup, struct error *err)
 {
@@ -364,10 +500,10 @@ static int fetch_one(const struct config *config, const char *state,
 	    run_stage(&f, job, sup, &result, err))
 		return err->kind;
 	changed = js_int(result, "changed", 0);
-	if (changed)
-		printf("%s: %lld ref%s changed\n", mirror->name, changed,
-		       changed == 1 ? "" : "s");
-	return 0;
+	if (!changed)
+		return 0;
+	printf("%s: %lld ref%s changed\n", mirror->name, changed, changed == 1 ? "" : "s");
+	return pack(&f, state, sup, err);
 }
 
 /* ---- all of them ---- */

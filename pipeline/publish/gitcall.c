@@ -116,15 +116,21 @@ static void begin_ssh(struct gitcall *call, const struct gitcall_target *target)
 	add_env(call, own(call, mem_printf(HELPER_ENV_USER "=%s", target->remote->user)));
 }
 
-static void begin(struct gitcall *call, const struct gitcall_target *target)
+/* Of any git: it can reach nothing. */
+static void begin_plain(struct gitcall *call, const char *git_dir)
 {
 	*call = (struct gitcall){.argc = 0};
 	add_arg(call, "git");
-	add_arg(call, own(call, mem_printf("--git-dir=%s", target->git_dir)));
+	add_arg(call, own(call, mem_printf("--git-dir=%s", git_dir)));
 	for (size_t i = 0; i < ARRAY_LEN(config_fixed); i++)
 		add_config(call, config_fixed[i]);
 	for (size_t i = 0; i < ARRAY_LEN(env_fixed); i++)
 		add_env(call, env_fixed[i]);
+}
+
+static void begin(struct gitcall *call, const struct gitcall_target *target)
+{
+	begin_plain(call, target->git_dir);
 	switch (target->remote->kind) {
 	case REMOTE_LOCAL:
 		add_config(call, "protocol.fd.allow=always");
@@ -250,6 +256,30 @@ void gitcall_fetch_all(struct gitcall *call, const struct gitcall_target *target
 	add_arg(call, address(call, target));
 	add_arg(call, "+refs/*:refs/*");
 	add_arg(call, "^refs/replace/*"); /* they would say that objects are others */
+}
+
+/* git's own limits, said because config_fixed switches it off: 6700 loose objects, 50 packs. What no ref leads to goes into a
+ * pack of its own, not into as many files. */
+void gitcall_gc(struct gitcall *call, const char *git_dir, bool keep_all)
+{
+	static const char *const settings[] = {"gc.auto=6700",
+					       "gc.autoPackLimit=50",
+					       "gc.autoDetach=false",
+					       "gc.cruftPacks=true",
+					       "gc.writeCommitGraph=false",
+					       "repack.writeBitmaps=false",
+					       "pack.writeReverseIndex=false",
+					       "pack.windowMemory=256m"};
+
+	begin_plain(call, git_dir);
+	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+		add_config(call, settings[i]);
+	add_config(call, keep_all ? "gc.pruneExpire=never" : "gc.pruneExpire=2.weeks.ago");
+	add_env(call, "GIT_ALLOW_PROTOCOL=none");
+	add_env(call, "GIT_ASKPASS=/bin/false");
+	add_arg(call, "gc");
+	add_arg(call, "--auto");
+	add_arg(call, "--quiet");
 }
 
 void gitcall_release(struct gitcall *call)

@@ -6,6 +6,7 @@
 #ifndef PUBLISH_GITCALL_H
 #define PUBLISH_GITCALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "pipeline/publish/remote.h"
@@ -45,6 +46,8 @@ void gitcall_ls_head(struct gitcall *call, const struct gitcall_target *target);
 /* `git fetch` of all refs but replacements, into target.git_dir; what the remote has no more goes. Every object is
  * checked. */
 void gitcall_fetch_all(struct gitcall *call, const struct gitcall_target *target);
+/* `git gc --auto` in git_dir, where it is due by git's own measure. keep_all: also what no ref leads to, however old. */
+void gitcall_gc(struct gitcall *call, const char *git_dir, bool keep_all);
 void gitcall_release(struct gitcall *call);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -115,7 +116,9 @@ static int prepare(struct mirror *mirror, struct error *err)
 					   "objects/info/alternates",
 					   "objects/info/http-alternates",
 					   "commondir",
-					   "info"};
+					   "info",
+					   "gc.pid",
+					   "gc.log"};
 
 	mirror->dir = open(mirror->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (mirror->dir < 0)
@@ -294,12 +297,118 @@ static int by_ssh(struct mirror *mirror, struct error *err)
 	return kind;
 }
 
+/* ---- packing ---- */
+
+struct amount {
+	long long packs, loose, bytes;
+};
+
+/* What objects/NAME holds: packs, or loose objects by the first byte of their ids. */
+static void count_below(int objects, const char *name, bool packs, struct amount *amount)
+{
+	int dir = openat(objects, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *stream = dir < 0 ? NULL : fdopendir(dir);
+	const struct dirent *entry;
+	struct stat st;
+
+	if (!stream && dir >= 0)
+		close(dir);
+	while (stream && (entry = readdir(stream))) {
+		if (entry->d_name[0] == '.' ||
+		    fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		amount->bytes += st.st_size;
+		amount->packs += packs && ends_in(entry->d_name, ".pack");
+		amount->loose += !packs;
+	}
+	if (stream)
+		closedir(stream);
+}
+
+static struct amount count_objects(const struct mirror *mirror)
+{
+	int objects AUTO_FD =
+	    openat(mirror->dir, "objects", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct amount amount = {0};
+
+	count_below(objects, "pack", true, &amount);
+	for (unsigned i = 0; i < 256; i++) {
+		char name[3];
+
+		snprintf(name, sizeof(name), "%02x", i);
+		count_below(objects, name, false, &amount);
+	}
+	return amount;
+}
+
+static struct json *amount_to_json(const struct amount *amount)
+{
+	struct json *json = js_object_new();
+
+	js_set_int(json, "packs", amount->packs);
+	js_set_int(json, "loose", amount->loose);
+	js_set_int(json, "bytes", amount->bytes);
+	return json;
+}
+
+static int pack(struct mirror *mirror, bool keep_all, struct error *err)
+{
+	struct gitrun run __attribute__((cleanup(gitrun_release)));
+	struct gitcall call __attribute__((cleanup(gitcall_release)));
+	struct amount before = count_objects(mirror), after;
+	struct json *result;
+	char words[600];
+
+	gitrun_init(&run);
+	gitcall_gc(&call, mirror->path, keep_all);
+	run.row = STAGE_MIRROR;
+	run.argv = call.argv;
+	run.env = call.env;
+	run.deadline_ms = mirror->deadline_ms;
+	if (gitrun_wait(&run, err))
+		return error_wrap(err, "packing %s", mirror->path);
+	if (run.status != 0) {
+		text_escape(words, sizeof(words), run.errs.data, run.errs.len);
+		error_set(err, ERROR_FAILED, "packing %s: git gc ended with %d: %s",
+			  mirror->path, run.status, words);
+		return error_next(err,
+				  "git -C %s fsck says what is wrong with it; a mirror "
+				  "that is removed is fetched anew",
+				  mirror->path);
+	}
+	after = count_objects(mirror);
+	result = js_object_new();
+	js_set_bool(result, "packed",
+		    before.packs != after.packs || before.loose != after.loose);
+	js_set(result, "before", amount_to_json(&before));
+	js_set(result, "after", amount_to_json(&after));
+	event_send("result", result);
+	return 0;
+}
+
 static void release(struct mirror *mirror)
 {
 	relay_free(mirror->relay);
 	remote_release(&mirror->remote);
 	free(mirror->program);
 	fd_close_ptr(&mirror->dir);
+}
+
+int mirror_pack(const struct json *job, struct error *err)
+{
+	struct mirror mirror __attribute__((cleanup(release))) = {
+	    .agent = SSHAGENT_NONE, .keep = {-1, -1}, .dir = -1};
+	const struct json *paths = js_get(job, "paths");
+
+	if (js_need_str(paths, "mirror", &mirror.path, err) ||
+	    js_need_str(paths, "scratch", &mirror.scratch, err) ||
+	    js_need_int(job, "deadline_s", 1, 1000000, &mirror.deadline_s, err))
+		return err->kind;
+	mirror.deadline_ms = fd_now_ms() + mirror.deadline_s * 1000;
+	if (chdir(mirror.scratch) < 0)
+		return error_errno(err, ERROR_FAILED, errno, "%s", mirror.scratch);
+	return prepare(&mirror, err) ? err->kind
+				     : pack(&mirror, js_bool(job, "keep_all", true), err);
 }
 
 int mirror_fetch(const struct json *job, struct error *err)

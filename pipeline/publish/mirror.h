@@ -16,4 +16,11 @@ struct json;
  */
 int mirror_fetch(const struct json *job, struct error *err);
 
+/*
+ * Lets git pack it where that is due (git-gc(1), --auto). The job: {"paths":{"mirror","scratch"},"pack":true,"keep_all":bool,
+ * "deadline_s":N}. Uses no other descriptor, and so reaches nothing. Sends {"event":"result","packed":bool} and, when it was,
+ * "before" and "after", each {"packs","loose","bytes"}. 0; ERROR_USAGE; ERROR_FAILED.
+ */
+int mirror_pack(const struct json *job, struct error *err);
+
 #endif

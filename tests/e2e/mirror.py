@@ -3,6 +3,7 @@
 """agent mirror: mirrors over HTTPS and SSH, from real git servers on loopback. Refs come and go, what a killed fetch leaves is swept,
 hostile names, objects and configurations do no harm, limits hold; the read credential is nowhere but where it belongs."""
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -20,6 +21,82 @@ TOKEN = "read-4f1d7c2b9e8a6053-planted"
 def refs(place, bare):
     out = place.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=bare)
     return dict(line.split() for line in out.splitlines())
+
+
+def amounts(mirror):
+    """(packs, loose objects) of a mirror."""
+    names = [os.path.relpath(os.path.join(top, name), mirror) for top, _, files in os.walk(os.path.join(mirror, "objects")) for name in files]
+    return sum(name.endswith(".pack") for name in names), sum(len(name.split("/")) == 3 and len(name.split("/")[1]) == 2 for name in names)
+
+
+def scatter(place, mirror, repo):
+    """So many packs that git's own upkeep is due, and one of old objects that no ref leads to: their ids."""
+    owner = os.stat(mirror)
+    blobs = [place.git("hash-object", "-w", "--stdin-paths", cwd=repo, input=f"{place.write('scattered', f'{i} {mirror}')}\n") for i in range(52)]
+    for blob in blobs:
+        base = os.path.join(mirror, "objects/pack/pack")
+        name = place.git("pack-objects", "-q", base, cwd=repo, input=blob + "\n")
+        for end in (".pack", ".idx"):
+            os.utime(f"{base}-{name}{end}", (1000000000, 1000000000))
+    for top, dirs, files in os.walk(os.path.join(mirror, "objects")):
+        for name in dirs + files:
+            os.chown(os.path.join(top, name), owner.st_uid, owner.st_gid)
+    return blobs
+
+
+def packing(t, place, way, repo, bare, fetch, configure):
+    """git's own upkeep: where it is due, without any say of the mirror's configuration, never below a run's feet."""
+    mirror = os.path.join(place.state, "mirrors", f"{way}.git")
+
+    def gc(*more):
+        return place.agent("gc", *more, *configure())
+
+    def has(oid):
+        return place.git("cat-file", "-t", oid, cwd=mirror, check=False) == "blob"
+
+    def whole():
+        return subprocess.run(["git", "fsck", "--full"], cwd=mirror, env=place.env, capture_output=True).returncode == 0
+
+    result = gc()
+    t.ok(result.status == 0 and "packed" not in result.out, f"{way}: what is not due is not packed", result.text)
+    blobs = scatter(place, mirror, repo)
+    before = refs(place, mirror)
+    result = gc("--dry-run")
+    t.ok(result.status == 0 and f"would let git pack mirror {way}" in result.out and amounts(mirror)[0] > 50, f"{way}: --dry-run says so",
+         result.text)
+    with open(os.path.join(place.state, "mirrors", f"{way}.lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = gc()
+        t.ok(result.status == 0 and "by another: not packed" in result.out and amounts(mirror)[0] > 50,
+             f"{way}: not while it is fetched", result.text)
+    # a run that may be gone on with, of this mirror; what its ref was may be gone
+    run = os.path.join(place.state, "runs", "20260101-000000-abcdef")
+    place.write(os.path.join(run, "request.json"), json.dumps({"kind": "request", "version": 1, "repository": os.path.realpath(mirror)}))
+    with open(os.path.join(mirror, "config"), "a") as f:
+        f.write(f'[core]\n\tfsmonitor = touch {place.path("owned")}\n[gc]\n\tpruneExpire = now\n\tauto = 0\n\trecentObjectsHook = touch '
+                f'{place.path("owned")}\n')
+    for hook in ("pre-auto-gc", "post-rewrite", "reference-transaction"):
+        place.write(os.path.join(mirror, "hooks", hook), f"#!/bin/sh\ntouch {place.path('owned')}\nexit 1\n", 0o755)
+    place.write(os.path.join(mirror, "gc.pid"), f"1 {os.uname().nodename}")
+    place.write(os.path.join(mirror, "objects/pack/tmp_pack_x"), "")
+    result = gc()
+    t.ok(result.status == 0 and f"mirror {way} packed: " in result.out and amounts(mirror)[0] <= 2, f"{way}: what is due is packed, and told",
+         result.text)
+    t.equal((os.path.exists(place.path("owned")), refs(place, mirror), whole()), (False, before, True),
+            f"{way}: hooks and configuration in it are not used, refs stay, it is whole", result.text)
+    t.ok(all(map(has, blobs)), f"{way}: all that a run may be based on stays, however old")
+    t.equal(os.path.exists(os.path.join(mirror, "objects/pack/tmp_pack_x")), False, f"{way}: what a killed git left is swept")
+    again = gc()
+    t.ok(again.status == 0 and "packed" not in again.out, f"{way}: once", again.text)
+
+    # fetching packs as well; without runs, what is old goes
+    shutil.rmtree(run)
+    more = scatter(place, mirror, repo)
+    place.git("push", "-q", bare, "main:refs/heads/after-packing", cwd=repo)
+    result = fetch()
+    t.ok(result.status == 0 and "1 ref changed" in result.out and f"mirror {way} packed: " in result.out, f"{way}: a fetch lets it be packed, too",
+         result.text)
+    t.ok(not any(map(has, blobs[:3] + more[:3])) and whole(), f"{way}: then what no ref leads to goes, when it is old", result.text)
 
 
 def follow(t, place, way, repo, bare, configure):
@@ -119,6 +196,9 @@ def follow(t, place, way, repo, bare, configure):
     with open(os.path.join(elsewhere, "agent-mirror")) as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
         t.equal(fetch(path=elsewhere).status, 3, f"{way}: two names of one place: the second is skipped")
+
+    if way == "https":
+        packing(t, place, way, repo, bare, fetch, configure)
 
     # ---- limits, hostile objects ----
     before = refs(place, mirror)

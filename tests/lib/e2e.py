@@ -100,8 +100,8 @@ class Place:
             os.chmod(path, mode)
         return path
 
-    def git(self, *args, cwd=None, check=True, text=True):
-        done = subprocess.run(("git",) + args, cwd=cwd or self.dir, env=self.env, stdin=subprocess.DEVNULL,
+    def git(self, *args, cwd=None, check=True, text=True, input=""):
+        done = subprocess.run(("git",) + args, cwd=cwd or self.dir, env=self.env, input=input if text else input.encode(),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text)
         if check and done.returncode:
             raise RuntimeError(f"git {args}: {done.stderr}")

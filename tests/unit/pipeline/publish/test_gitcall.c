@@ -204,9 +204,34 @@ static void receive_pack_gets_a_listed_environment(void **state)
 	unsetenv("GIT_DIR");
 }
 
+static void gc_has_the_hardening_and_reaches_nothing(void **state)
+{
+	static const char *const settings[] = {"core.hooksPath=/dev/null",
+					       "core.fsmonitor=false", "protocol.allow=never",
+					       "gc.autoDetach=false", "maintenance.auto=false"};
+	struct gitcall call;
+
+	(void)state;
+	for (int keep_all = 0; keep_all < 2; keep_all++) {
+		gitcall_gc(&call, "/m.git", keep_all);
+		assert_string_equal(call.argv[1], "--git-dir=/m.git");
+		for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+			need(call.argv, settings[i]);
+		need(call.argv,
+		     keep_all ? "gc.pruneExpire=never" : "gc.pruneExpire=2.weeks.ago");
+		assert_int_equal(lists(call.argv, "gc.pruneExpire=never"), keep_all);
+		assert_string_equal(call.argv[call.argc - 2], "--auto");
+		need(call.env, "GIT_ALLOW_PROTOCOL=none");
+		need(call.env, "GIT_CONFIG_GLOBAL=/dev/null");
+		need(call.env, "GIT_CONFIG_NOSYSTEM=1");
+		gitcall_release(&call);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(gc_has_the_hardening_and_reaches_nothing),
 	    cmocka_unit_test(push_always_has_the_hardening),
 	    cmocka_unit_test(push_allows_exactly_one_protocol),
 	    cmocka_unit_test(push_https_goes_through_the_proxy_and_askpass),
