@@ -5,6 +5,7 @@
  * SYNOPSIS
  *	agent-jail	(no arguments; everything comes on descriptors, see pipeline/fds.h)
  *	agent-jail --in-gvisor	(started by runsc as PID 1 of a sandbox only: sandbox/jail/runner.h)
+ *	agent-sweeper: …	(started by itself, to free what a jail left: sandbox/jail/sweep.h)
  *
  * Reads the spec (FD_SPEC, sealed, from the supervisor) and the go (FD_GO, from the program
  * that started it: which layers make the work tree). Writes the exit facts (FD_FACTS, straight
@@ -29,6 +30,7 @@
 #include "pipeline/exitcode.h"
 #include "sandbox/jail/outer.h"
 #include "sandbox/jail/runner.h"
+#include "sandbox/jail/sweep.h"
 #ifdef AGENT_FAULTS
 #include "sandbox/jail/run.h"
 #endif
@@ -49,6 +51,8 @@ int main(int argc, char **argv)
 	/* Inside a sandbox of the backend gvisor, as its PID 1. */
 	if (argc == 2 && strcmp(argv[1], RUNNER_WORD) == 0 && getpid() == 1)
 		runner_main();
+	if (argc == 1 && strcmp(argv[0], SWEEP_TITLE) == 0)
+		sweep_main();
 
 #ifdef AGENT_FAULTS
 	/* Only in the program that the tests build: agent-jail-faults [STEP], or --list. */

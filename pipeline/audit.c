@@ -377,8 +377,8 @@ static int take(struct json *audit, const char *kind, const char *text)
 		return take_ids(audit, kind, text);
 	if (strcmp(kind, "cwd") == 0)
 		js_set_str(audit, "cwd", text);
-	else if (strcmp(kind, "backend") == 0)
-		js_set_str(audit, "backend", text);
+	else if (strcmp(kind, "backend") == 0 || strcmp(kind, "scratch") == 0)
+		js_set_str(audit, kind, text);
 	else if (strcmp(kind, "securebits") == 0)
 		js_set_str(js_get(audit, "capabilities"), "securebits", text);
 	else if (strcmp(kind, "cut") == 0)

@@ -173,6 +173,11 @@ static void print_limits(const struct json *audit, struct strbuf *out)
 		pairs(out, js_get(audit, "cgroup"));
 	else
 		strbuf_adds(out, "  none: degraded\n");
+	if (js_str(audit, "scratch", NULL))
+		line(out, "\nwhat it writes is kept %s",
+		     strcmp(str(audit, "scratch"), "disk") == 0
+			 ? "on disk, in a file system of its own"
+			 : "in memory, which counts as the jail's");
 	strbuf_adds(out, "\nlimits of each process\n");
 	pairs(out, js_get(audit, "rlimits"));
 }

@@ -110,6 +110,10 @@ static const struct config_key keys[] = {
     {"jail.cpus", CONFIG_SIZE, true, NULL, NULL,
      "processors' worth of time that one jail may use; default: all"},
     {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},
+    {"jail.scratch", CONFIG_CHOICE, false, "memory", "memory disk",
+     "where that is kept: in memory, counted as the jail's; or in a file of its size on disk, "
+     "for "
+     "jails that root starts"},
     {"jail.inodes", CONFIG_SIZE, true, "1m", NULL, "files that the tests may make"},
     {"jail.output", CONFIG_SIZE, true, "1m", NULL, "bytes of output kept: first and last half"},
     {"jail.layers", CONFIG_CHOICE, false, "overlay", "overlay copy",

@@ -1,5 +1,7 @@
 #include "jailconf.h"
 
+#include <string.h>
+
 #include "pipeline/base/error.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/config.h"
@@ -20,4 +22,9 @@ int jailconf_backend(const struct config *config, struct jail_spec *spec, struct
 	}
 	spec->runtime = mem_strdup(runsc);
 	return 0;
+}
+
+bool jailconf_on_disk(const struct config *config)
+{
+	return strcmp(config_get(config, "jail.scratch"), "disk") == 0;
 }

@@ -146,7 +146,7 @@ static const char *const mirror_children[] = {"git",	 "ssh",		  "ssh-agent",
 					      "ssh-add", "agent-publish", NULL};
 static const char *const verify_children[] = {"ssh-keygen", NULL};
 static const char *const untrusted[] = {"the untrusted command", "newuidmap", "newgidmap",
-					NULL};
+					"mke2fs", NULL};
 
 /* ---- the table ---- */
 

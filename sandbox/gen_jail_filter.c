@@ -562,16 +562,15 @@ static void make_payload_filter(bool observed, const char *name)
 	print_answers(name);
 }
 
-/* PID 1 reads its pipe to the end and exits. */
-static void make_idle_filter(void)
+/* For processes of our own that do one thing only: PID 1 reads its pipe to the end and exits, a sweeper closes. */
+static void make_small_filter(const char *only, const char *name)
 {
-	static const char *const idle[] = {"read", "exit_group", "rt_sigreturn",
-					   "restart_syscall"};
+	const char *const calls[] = {only, "exit_group", "rt_sigreturn", "restart_syscall"};
 
 	fill(SECCOMP_RET_KILL_PROCESS);
-	answer(SECCOMP_RET_ALLOW, idle, sizeof(idle) / sizeof(idle[0]));
+	answer(SECCOMP_RET_ALLOW, calls, sizeof(calls) / sizeof(calls[0]));
 	assemble();
-	print("jail_idle_filter");
+	print(name);
 }
 
 /*
@@ -608,7 +607,8 @@ int main(void)
 	printf("/* made by sandbox/gen_jail_filter.c */\n");
 	make_payload_filter(false, "jail_payload_filter");
 	make_payload_filter(true, "jail_observed_filter");
-	make_idle_filter();
+	make_small_filter("read", "jail_idle_filter");
+	make_small_filter("close_range", "jail_sweeper_filter");
 	make_observer_filter();
 	return 0;
 }

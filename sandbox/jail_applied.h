@@ -4,7 +4,7 @@
  * its last deed before exec (sandbox/jail/applied.c), so they say what was applied and not what
  * was meant. pipeline/audit.h makes them into JSON. Pure.
  *
- * Kinds: backend NAME; arg WORD; cwd PATH; env NAME=VALUE; mount LINE (proc_pid_mountinfo(5)); fd NUMBER ACCESS
+ * Kinds: backend NAME; scratch memory|disk; arg WORD; cwd PATH; env NAME=VALUE; mount LINE (proc_pid_mountinfo(5)); fd NUMBER ACCESS
  * TARGET; device PATH c|b MAJOR:MINOR MODE; link PATH TARGET; status LINE (proc_pid_status(5));
  * map uid|gid INSIDE OUTSIDE COUNT; outside UID GID; securebits HEX; ns NAME ID; interface NAME;
  * listen ADDRESS; limit NAME SOFT HARD (getrlimit(2), "unlimited"); cgroup FILE VALUE; landlock abi

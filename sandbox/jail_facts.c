@@ -102,6 +102,7 @@ void jail_facts_format(const struct jail_facts *facts, struct strbuf *out)
 	record_put(out, "limits", facts->limits);
 	record_put(out, "work", facts->work);
 	record_put(out, "backend", facts->backend);
+	record_put(out, "scratch", facts->scratch);
 	record_put(out, "layers", facts->layers);
 	record_put(out, "detail", facts->detail);
 	record_put(out, "next", facts->next);
@@ -112,8 +113,8 @@ void jail_facts_format(const struct jail_facts *facts, struct strbuf *out)
 	record_put(out, "end", "1"); /* last: facts that were cut are no facts */
 }
 
-#define FACT_COUNT 17
-#define EGRESS_BEFORE 14 /* the fact that follows the list of what was tried */
+#define FACT_COUNT 18
+#define EGRESS_BEFORE 15 /* the fact that follows the list of what was tried */
 
 static int parse_outcome(struct jail_facts *facts, const char *text)
 {
@@ -148,9 +149,10 @@ static int parse_fact(struct jail_facts *facts, unsigned index, const char *valu
 		     [7] = {facts->limits, sizeof(facts->limits)},
 		     [8] = {facts->work, sizeof(facts->work)},
 		     [9] = {facts->backend, sizeof(facts->backend)},
-		     [10] = {facts->layers, sizeof(facts->layers)},
-		     [11] = {facts->detail, sizeof(facts->detail)},
-		     [12] = {facts->next, sizeof(facts->next)}};
+		     [10] = {facts->scratch, sizeof(facts->scratch)},
+		     [11] = {facts->layers, sizeof(facts->layers)},
+		     [12] = {facts->detail, sizeof(facts->detail)},
+		     [13] = {facts->next, sizeof(facts->next)}};
 
 	switch (index) {
 	case 0:
@@ -165,13 +167,13 @@ static int parse_fact(struct jail_facts *facts, unsigned index, const char *valu
 		return record_number(value, &facts->oom_count);
 	case 5:
 		return record_number(value, &facts->leftover);
-	case 13:
-		return parse_observe(facts, value);
 	case 14:
-		return record_number(value, &facts->egress_more);
+		return parse_observe(facts, value);
 	case 15:
-		return record_number(value, &facts->listeners);
+		return record_number(value, &facts->egress_more);
 	case 16:
+		return record_number(value, &facts->listeners);
+	case 17:
 		return strcmp(value, "1") == 0 ? 0 : -1;
 	default:
 		if (strlen(value) >= texts[index].size)
@@ -184,9 +186,9 @@ static int parse_fact(struct jail_facts *facts, unsigned index, const char *valu
 int jail_facts_parse(const char *data, size_t len, struct jail_facts *facts, struct error *err)
 {
 	static const char *const keys[FACT_COUNT] = {
-	    "outcome", "value",	  "elapsed_ms",	 "memory_peak_bytes", "oom_count", "leftover",
-	    "uid",     "limits",  "work",	 "backend",	      "layers",	   "detail",
-	    "next",    "observe", "egress_more", "listeners",	      "end"};
+	    "outcome", "value",	 "elapsed_ms", "memory_peak_bytes", "oom_count", "leftover",
+	    "uid",     "limits", "work",       "backend",	    "scratch",	 "layers",
+	    "detail",  "next",	 "observe",    "egress_more",	    "listeners", "end"};
 	struct jail_facts parsed;
 	struct record rec;
 	int result;

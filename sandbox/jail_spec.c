@@ -40,6 +40,11 @@ int jail_backend_parse(const char *text, enum jail_backend *backend)
 	return -1;
 }
 
+const char *jail_scratch_text(bool on_disk)
+{
+	return on_disk ? "disk" : "memory";
+}
+
 /* ---- string lists: NULL-terminated, grown one at a time ---- */
 
 static size_t list_len(char **list)
@@ -189,7 +194,7 @@ struct field {
 	bool may_be_zero;
 };
 
-#define FIELD_COUNT 20
+#define FIELD_COUNT 21
 
 static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT])
 {
@@ -208,6 +213,7 @@ static void list_fields(struct jail_spec *spec, struct field fields[FIELD_COUNT]
 	    {"egress", NULL, &spec->egress, true},
 	    {"work_rw", NULL, &spec->work_rw, true},
 	    {"copy_layers", NULL, &spec->copy_layers, true},
+	    {"on_disk", NULL, &spec->on_disk, true},
 	    {"subuid", NULL, &spec->subuid, true},
 	    {"reclaim", NULL, &spec->reclaim, true},
 	    {"take", NULL, &spec->take, true},

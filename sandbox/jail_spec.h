@@ -33,6 +33,9 @@ enum jail_backend {
 const char *jail_backend_text(enum jail_backend backend);	      /* "native", "gvisor" */
 int jail_backend_parse(const char *text, enum jail_backend *backend); /* 0, -1: no such one */
 
+/* "memory", "disk" */
+const char *jail_scratch_text(bool on_disk);
+
 enum jail_bind {
 	JAIL_BIND_RO,	 /* recursive, read-only, nosuid, nodev: toolchains, single files */
 	JAIL_BIND_STORE, /* as RO, idmapped to the payload's uid when started by root */
@@ -55,10 +58,10 @@ struct jail_limits {
 	uint64_t cpus;	       /* cpu cgroup: processors' worth of time; 0: no limit */
 	uint64_t memory_bytes; /* memory cgroup */
 	uint64_t processes;    /* pids cgroup */
-	uint64_t disk_bytes;   /* one tmpfs: scratch layer, HOME, /tmp, /dev/shm together */
-	uint64_t inodes;       /* of that tmpfs */
-	uint64_t file_bytes;   /* RLIMIT_FSIZE */
-	bool degraded_ok;      /* no cgroup to be had: go on with rlimits, recorded */
+	uint64_t disk_bytes; /* one file system: scratch layer, HOME, /tmp, /dev/shm together */
+	uint64_t inodes;     /* of that */
+	uint64_t file_bytes; /* RLIMIT_FSIZE */
+	bool degraded_ok;    /* no cgroup to be had: go on with rlimits, recorded */
 };
 
 struct jail_spec {
@@ -80,8 +83,10 @@ struct jail_spec {
 	bool egress;	  /* make the proxy listener and hand it out on FD_EGRESS */
 	bool work_rw;	  /* warm only: the work tree is the directory work_dir itself, writable
 			     (idmapped) */
-	bool copy_layers; /* no overlay: copy the layers into the scratch tmpfs */
-	bool observe;	  /* tell what it tried to reach; default true (jail/observe.h) */
+	bool copy_layers; /* no overlay: copy the layers into the scratch */
+	bool on_disk; /* the scratch is no tmpfs, but a file system in a file below scratch, or
+			     below store: started by root only (jail/disk.h) */
+	bool observe; /* tell what it tried to reach; default true (jail/observe.h) */
 	bool
 	    tested; /* the whole self-test held for such a jail since the machine was booted: only its
 			     vital probes (pipeline/jailtested.h) */
@@ -181,6 +186,7 @@ struct jail_facts {
 	char limits[32];    /* "cgroup2", "cgroup1", "systemd", "degraded" */
 	char work[16];	    /* "overlay", "copy", "bind" */
 	char backend[16];   /* "native" */
+	char scratch[16];   /* "memory", "disk" */
 	char layers[256];   /* active layers of isolation, blank-separated, in build order */
 	char detail[768];   /* for SETUP, NOT_RUN, INTERNAL: layer, reason */
 	char next[512];	    /* remedy */

@@ -163,6 +163,7 @@ static int plan_jail(const struct config *config, const char *state, const char 
 		return err->kind;
 	spec->subuid = strcmp(config_get(config, "jail.uid"), "shared") != 0;
 	spec->copy_layers = strcmp(config_get(config, "jail.layers"), "copy") == 0;
+	spec->on_disk = jailconf_on_disk(config);
 	spec->observe = strcmp(config_get(config, "jail.observe"), "on") == 0;
 	jailplan_limits(config, &spec->limits);
 	return 0;
@@ -491,6 +492,7 @@ struct json *jailplan_verdict(const struct jail_facts *facts, const char *tree,
 	js_set_str(verdict, "limits", facts->limits);
 	js_set_str(verdict, "work", facts->work);
 	js_set_str(verdict, "backend", facts->backend);
+	js_set_str(verdict, "scratch", facts->scratch);
 	js_set_str(verdict, "isolation", facts->layers);
 	denied_put(verdict, facts);
 	return verdict;

@@ -123,8 +123,10 @@ static void show_round(struct strbuf *out, const struct rundir *dir, int round)
 		    js_bool(verdict, "green", false) ? "green" : "red",
 		    js_str(verdict, "text", "?"));
 	line(out, "tree", js_str(verdict, "tree", "?"));
-	strbuf_addf(out, "%-9s %s, work tree by %s, limits by %s, uid %s\n", "jail",
+	strbuf_addf(out, "%-9s %s, work tree by %s, scratch %s, limits by %s, uid %s\n", "jail",
 		    js_str(verdict, "backend", "native"), js_str(verdict, "work", "?"),
+		    strcmp(js_str(verdict, "scratch", ""), "disk") == 0 ? "on disk"
+									: "in memory",
 		    js_str(verdict, "limits", "?"), js_str(verdict, "uid", "?"));
 	denied_tell(verdict, SIZE_MAX, denied_line, out);
 	if (js_str(verdict, "advice", NULL))

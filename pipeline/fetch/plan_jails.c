@@ -134,6 +134,7 @@ static int make_jail(const struct draft *draft, struct jail_spec *spec, struct e
 	spec->cwd = mem_strdup(JAIL_WORK);
 	spec->store = mem_strdup(store);
 	spec->subuid = strcmp(config_get(draft->request->config, "jail.uid"), "shared") != 0;
+	spec->on_disk = jailconf_on_disk(draft->request->config);
 	spec->observe = strcmp(config_get(draft->request->config, "jail.observe"), "on") == 0;
 	draft_env_pairs(spec, env_quiet, ARRAY_LEN(env_quiet));
 	return 0;

@@ -56,9 +56,9 @@ static struct json *run_facts(const struct json *tree, const struct json *verdic
 {
 	static const char *const copied[] = {"run",	"issue",   "model", "prompt",
 					     "command", "created", "round", "tool"};
-	static const char *const of_verdict[] = {"outcome",   "value",	 "layers",
-						 "isolation", "backend", "uid",
-						 "limits",    "work",	 "elapsed_ms"};
+	static const char *const of_verdict[] = {"outcome", "value",	 "layers", "isolation",
+						 "backend", "uid",	 "limits", "work",
+						 "scratch", "elapsed_ms"};
 	struct json *facts = js_object_new();
 
 	for (size_t i = 0; i < ARRAY_LEN(copied); i++)

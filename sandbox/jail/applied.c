@@ -354,6 +354,7 @@ void applied_take(struct jail_run *run, struct strbuf *out)
 	if (!applied)
 		return;
 	applied_add(run, "backend %s", jail_backend_text(run->spec.backend));
+	applied_add(run, "scratch %s", jail_scratch_text(run->spec.on_disk));
 	applied_add(run, "outside %u %u", (unsigned)run->uid, (unsigned)run->gid);
 	cgroup_apply_records(run);
 	if (applied->cut) {

@@ -17,7 +17,8 @@
 #include "sandbox/own_group.h"
 
 #define CPU_PERIOD_US 100000
-#define CPUS_MOST 65536 /* more than any machine has: its microseconds fit everywhere */
+#define GROUPS_DEEPEST 32 /* far above what any machine nests */
+#define CPUS_MOST 65536	  /* more than any machine has: its microseconds fit everywhere */
 
 /* ---- small files ---- */
 
@@ -311,6 +312,30 @@ bool cgroup_was_full(const struct jail_run *run)
 {
 	return run->cgroup.kind != CGROUP_NONE &&
 	       keyed_number(run->cgroup.dirs[1], "pids.events", "max") > 0;
+}
+
+bool cgroup_has_room(const struct jail_run *run, uint64_t bytes)
+{
+	const bool v1 = run->cgroup.kind == CGROUP_V1;
+	const char *most = v1 ? "memory.limit_in_bytes" : "memory.max";
+	const char *used = v1 ? "memory.usage_in_bytes" : "memory.current";
+	int dir AUTO_FD = -1;
+
+	if (run->cgroup.kind == CGROUP_NONE)
+		return true;
+	dir = openat(run->cgroup.parents[0], ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (unsigned depth = 0; dir >= 0 && depth < GROUPS_DEEPEST; depth++) {
+		uint64_t limit = keyed_number(dir, most, ""), now = keyed_number(dir, used, "");
+		int above;
+
+		/* 0: "max", or the root, which has no such file */
+		if (limit && (now > limit || limit - now < bytes))
+			return false;
+		above = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(dir);
+		dir = above;
+	}
+	return true;
 }
 
 void cgroup_apply_records(struct jail_run *run)

@@ -32,6 +32,10 @@ void cgroup_measure(const struct jail_run *run, uint64_t *oom_count, uint64_t *p
 /* Whether a process or thread was refused because the group had all it may have. */
 bool cgroup_was_full(const struct jail_run *run);
 
+/* Whether the groups above would bear one more job of so many bytes of memory beside what they have now. True where
+ * there is no group. */
+bool cgroup_has_room(const struct jail_run *run, uint64_t bytes);
+
 /* Outer: what the group's limits read as now, as applied records. */
 void cgroup_apply_records(struct jail_run *run);
 

@@ -358,6 +358,13 @@ int confine_idle(void)
 	return load_filter(jail_idle_filter, ARRAY_LEN(jail_idle_filter), 0);
 }
 
+int confine_sweeper(void)
+{
+	if (clear_capabilities() < 0)
+		return -1;
+	return load_filter(jail_sweeper_filter, ARRAY_LEN(jail_sweeper_filter), 0);
+}
+
 int confine_observer(void)
 {
 	if (clear_capabilities() < 0)

@@ -39,6 +39,9 @@ int confine_helper(void);
  * or -1 with errno. */
 int confine_idle(void);
 
+/* For a sweeper (jail/sweep.h), which closes descriptors and ends. 0 or -1 with errno. */
+int confine_sweeper(void);
+
 /* For PID 1 as observer: as confine_idle, with the calls that jail/observe.c makes. */
 int confine_observer(void);
 

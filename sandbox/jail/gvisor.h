@@ -37,7 +37,8 @@ uint64_t gvisor_processes(uint64_t wanted);
 int gvisor_config(const struct jail_spec *spec, struct strbuf *out);
 
 /* Places in the root that runsc is started in. */
-#define GVISOR_ROOT "/jail"		/* the payload's root */
-#define GVISOR_RUNNER "/.agent-jail" /* in the payload's root, where no mount is: this program */
+#define GVISOR_ROOT "/jail" /* the payload's root */
+#define GVISOR_RUNNER                                                                          \
+	"/.agent-jail" /* in the payload's root, where no mount is: this program */
 
 #endif

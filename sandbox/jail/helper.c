@@ -36,6 +36,7 @@
 #include "sandbox/jail/resolver.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/sweep.h"
 #include "sandbox/jail/take.h"
 
 #define PROC_MAGIC 0x9fa0
@@ -160,6 +161,7 @@ static int bear_idle(struct jail_run *run, pid_t *pid)
 		run->net_sock = net[0];
 		close(net[1]);
 		close(ends[1]);
+		fd_close_ptr(&run->disk);
 		if (run->spec.take)
 			close(FD_TAKE);
 		idle_main(run, ends[0]);
@@ -251,7 +253,8 @@ static void take_end(pid_t payload, struct jail_packet *packet)
  * left, kills PID 1 and so everything, and tells outer how the payload ended. The rest is reaped by
  * outer, to whom it falls when we exit: our end takes the mounts down, and so both go on at once.
  */
-static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidfd)
+static void see_it_end(struct jail_run *run, const struct rootfs *fs, pid_t idle, pid_t payload,
+		       int pidfd)
 {
 	/*
 	 * net_sock: PID 1 does not end by itself; where it has, by a defect or a hand from outside, calls of
@@ -279,6 +282,7 @@ static void see_it_end(struct jail_run *run, pid_t idle, pid_t payload, int pidf
 		snprintf(packet.failure.what, sizeof(packet.failure.what),
 			 "PID 1 of the jail, which observes, died before its time");
 	}
+	sweep_offer(run, fs);
 	packet_send(run->helper_sock, &packet, -1);
 }
 
@@ -382,11 +386,13 @@ void helper_main(struct jail_run *run)
 				    pidfd,
 				    run->helper_sock,
 				    run->net_sock,
+				    fs.staging,
+				    fs.root,
 				    fs.upper < 0 ? life : fs.upper,
 				    run->spec.take ? FD_TAKE : life};
 
 		close_all_but(kept, ARRAY_LEN(kept));
-		see_it_end(run, idle, payload, pidfd);
+		see_it_end(run, &fs, idle, payload, pidfd);
 		/* PID 1 can be waited for when nothing else of the namespace is left. */
 		if (run->spec.take && waitpid(idle, NULL, 0) == idle)
 			take_serve(fs.upper, strcmp(fs.work, "overlay") != 0, FD_TAKE);

@@ -29,6 +29,7 @@
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/cgroup.h"
+#include "sandbox/jail/disk.h"
 #include "sandbox/jail/helper.h"
 #include "sandbox/jail/identity.h"
 #include "sandbox/jail/layers.h"
@@ -36,6 +37,7 @@
 #include "sandbox/jail/parts.h"
 #include "sandbox/jail/range.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/sweep.h"
 #include "sandbox/jail/tree.h"
 #include "sandbox/jail/verdict.h"
 #include "sandbox/jail_applied.h"
@@ -151,6 +153,7 @@ static int start_helper(struct outer *outer)
 		close(FD_GO);
 		close(payload[0]);
 		close(helper[0]);
+		fd_close_ptr(&run->disk_root); /* through which it is shut down */
 		run->payload_sock = payload[1];
 		run->helper_sock = helper[1];
 		helper_main(run);
@@ -159,6 +162,7 @@ static int start_helper(struct outer *outer)
 	close(helper[1]);
 	run->payload_sock = payload[0];
 	run->helper_sock = helper[0];
+	fd_close_ptr(&run->disk);
 	close_range(FD_STDIN, FD_STDERR, 0);
 	if (run->spec.egress)
 		close(FD_EGRESS);
@@ -196,7 +200,8 @@ static int set_up(struct outer *outer)
 {
 	struct jail_run *run = &outer->run;
 
-	if (find_backend(run) < 0 || identity_choose(run) < 0 || cgroup_find(run) < 0)
+	if (find_backend(run) < 0 || identity_choose(run) < 0 || disk_open(run) < 0 ||
+	    cgroup_find(run) < 0)
 		return -1;
 	give_pipes(run);
 	if (applied_open(run) < 0 || observe_make_table(run) < 0 || start_helper(outer) < 0)
@@ -351,8 +356,9 @@ static void on_helper(struct outer *outer)
 {
 	struct jail_run *run = &outer->run;
 	struct jail_packet packet;
+	int fd AUTO_FD = -1;
 
-	if (packet_receive(run->helper_sock, &packet, NULL) != 1) {
+	if (packet_receive(run->helper_sock, &packet, &fd) != 1) {
 		errno = 0;
 		run->step = outer->ready ? STEP_COUNT : run->step;
 		step_fail(run, "the helper process died");
@@ -362,6 +368,8 @@ static void on_helper(struct outer *outer)
 		range_serve(run, outer->helper);
 	} else if (packet.message == MSG_FAILED) {
 		keep_failure(run, &packet);
+	} else if (packet.message == MSG_SCRATCH) {
+		sweep_take(&outer->sweep, fd_steal(&fd));
 	} else if (packet.message == MSG_ENDED) {
 		outer->end = packet;
 		outer->ended = true;
@@ -392,7 +400,8 @@ static void hear_helper_first(struct outer *outer)
 {
 	struct pollfd polled = {outer->run.helper_sock, POLLIN, 0};
 
-	if (outer->starter_gone && !outer->ended && poll(&polled, 1, 0) == 1)
+	while (outer->starter_gone && !outer->ended && !outer->run.failure.what[0] &&
+	       poll(&polled, 1, 0) == 1)
 		on_helper(outer);
 	if (outer->ended)
 		outer->starter_gone = false;
@@ -541,6 +550,10 @@ static void clean_up(struct outer *outer, struct jail_facts *facts)
 		/* (where nothing ran it is told what could not be given) */
 		what = "what it wrote cannot be given back to its user: agent gc tries again";
 	cgroup_close(&outer->run);
+	if (outer->run.disk_root >= 0)
+		disk_shut_down(outer->run.disk_root);
+	sweep_end(&outer->sweep);
+	fd_close_ptr(&outer->run.disk_root);
 	if (!what)
 		return;
 	facts->outcome = JAIL_INTERNAL;
@@ -559,6 +572,7 @@ static int __attribute__((noinline)) end(struct outer *outer)
 
 	verdict_fill(outer, &facts);
 	await_taking(outer);
+	sweep_decide(&outer->sweep, &outer->run);
 	if (outer->ended)
 		cgroup_close_empty(&outer->run); /* while the rest ends */
 	strbuf_init(&text, JAIL_SPEC_MAX);
@@ -581,6 +595,7 @@ int outer_main(const char *fault)
 
 	memset(&outer, 0, sizeof(outer));
 	run_init(&outer.run);
+	sweep_init(&outer.sweep);
 	outer.run.fault = fault;
 	strbuf_init(&outer.go_text, GO_MAX);
 	strbuf_init(&outer.applied, (size_t)2 * JAIL_APPLIED_MAX);

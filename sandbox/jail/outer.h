@@ -7,6 +7,7 @@
 
 #include "pipeline/base/strbuf.h"
 #include "sandbox/jail/run.h"
+#include "sandbox/jail/sweep.h"
 
 struct outer {
 	struct jail_run run;
@@ -26,6 +27,7 @@ struct outer {
 	struct jail_packet end;	    /* MSG_ENDED of the helper */
 	struct jail_packet inner;   /* MSG_ENDED of a sandbox's runner; message is 0 without */
 	struct jail_packet not_run; /* message is 0 unless exec failed */
+	struct sweep sweep;	    /* what holds a large scratch */
 	char work[16];
 };
 

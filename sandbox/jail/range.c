@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,11 +18,10 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/program.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
 #include "sandbox/subuid.h"
-
-#define MAP_MS 20000 /* for one of the two programs */
 
 /* A line of a map: ids inside, outside, how many (user_namespaces(7)). */
 struct line {
@@ -32,54 +30,10 @@ struct line {
 
 /* ---- outer: the programs that map ---- */
 
-static void __attribute__((noreturn))
-become_program(const char *path, char *const *argv, int said)
-{
-	char *no_env[] = {NULL};
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(said, STDERR_FILENO) >= 0)
-		execve(path, argv, no_env);
-	_exit(127);
-}
-
-/* What it says until its end, cut; false at the deadline. */
-static bool listen_to(int fd, char *said, size_t size)
-{
-	const long long until = fd_now_ms() + MAP_MS;
-	size_t len = 0;
-
-	for (;;) {
-		struct pollfd polled = {fd, POLLIN, 0};
-		long long left = until - fd_now_ms();
-		char more[256];
-		ssize_t n;
-
-		if (left <= 0 || poll(&polled, 1, (int)left) == 0)
-			return false;
-		n = read(fd, more, sizeof(more));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		for (ssize_t i = 0; i < n && len + 1 < size; i++)
-			said[len++] = more[i];
-	}
-	while (len && said[len - 1] == '\n')
-		len--;
-	said[len] = '\0';
-	return true;
-}
-
 static int map(struct jail_run *run, const char *program, pid_t pid, const struct line lines[2])
 {
-	char words[8][24], said[256] = "";
-	char *argv[9] = {words[0]};
-	int ends[2], status = 0;
-	bool in_time;
-	pid_t child;
+	char words[8][24];
+	const char *argv[9] = {words[0]}, *no_env[] = {NULL};
 
 	snprintf(words[0], sizeof(words[0]), "%s", strrchr(program, '/') + 1);
 	snprintf(words[1], sizeof(words[1]), "%d", (int)pid);
@@ -92,26 +46,7 @@ static int map(struct jail_run *run, const char *program, pid_t pid, const struc
 	}
 	for (size_t i = 0; i < 8; i++)
 		argv[i] = words[i];
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return step_fail(run, "%s: pipe", program);
-	child = fork();
-	if (child == 0)
-		become_program(program, argv, ends[1]);
-	close(ends[1]);
-	in_time = child > 0 && listen_to(ends[0], said, sizeof(said));
-	close(ends[0]);
-	if (child < 0)
-		return step_fail(run, "%s: fork", program);
-	if (!in_time)
-		kill(child, SIGKILL); /* of no effect while it is root: then it is left */
-	while (waitpid(child, &status, in_time ? 0 : WNOHANG) < 0 && errno == EINTR)
-		continue;
-	errno = 0;
-	if (!in_time)
-		return step_fail(run, "%s did not end within %d s", program, MAP_MS / 1000);
-	return status ? step_fail(run, "%s failed: %s", program,
-				  said[0] ? said : "it says nothing")
-		      : 0;
+	return program_run(run, program, argv, no_env, -1);
 }
 
 static int map_both(struct jail_run *run, pid_t pid, const struct line uids[2],

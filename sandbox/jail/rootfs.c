@@ -199,10 +199,10 @@ static int prepare_staging(struct jail_run *run, struct rootfs *fs)
 	if (step_enter(run, STEP_staging) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return step_fail(run, "mounts cannot be made private");
-	fs->staging = new_tmpfs(&run->spec.limits);
+	fs->staging = run->disk >= 0 ? fd_steal(&run->disk) : new_tmpfs(&run->spec.limits);
 	if (fs->staging < 0 ||
 	    move_mount(fs->staging, "", AT_FDCWD, STAGING, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return step_fail(run, "a tmpfs cannot be mounted");
+		return step_fail(run, "the scratch cannot be mounted");
 	step_done(run);
 	return 0;
 }

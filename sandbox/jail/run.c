@@ -33,6 +33,7 @@ void run_init(struct jail_run *run)
 	run->cgroup.ctl = -1;
 	run->applied_file = run->runtime = run->self = run->said = -1;
 	run->work_give = -1;
+	run->disk = run->disk_root = -1;
 	run->work_tree = run->payload_sock = run->helper_sock = run->net_sock = run->map_ns =
 	    run->root_sock = run->listener = -1;
 }
@@ -202,6 +203,26 @@ static const char *proc_remedy(int err)
 		   : "";
 }
 
+static const char *disk_remedy(const struct jail_failure *failure)
+{
+	if (failure->err == ENOSPC)
+		return "make room there, or lower jail.disk: all of it is reserved before the "
+		       "command starts";
+	if (failure->err == EOPNOTSUPP)
+		return "have the state directory on ext4, xfs or btrfs, or say jail.scratch = "
+		       "memory";
+	if (geteuid() == 0 && strstr(failure->what, "mke2fs is not"))
+		return "install it (Debian, Ubuntu: apt-get install e2fsprogs), or say "
+		       "jail.scratch = memory";
+	if (geteuid() == 0 && strstr(failure->what, "in memory"))
+		return "have the state directory on a disk, or say jail.scratch = memory";
+	if (geteuid() != 0)
+		return "start it as root (agent-worker.service), or say jail.scratch = memory";
+	return "it needs a kernel with loop devices and ext4 (modprobe loop ext4), and outside "
+	       "of a container or "
+	       "one that may use them; or say jail.scratch = memory";
+}
+
 static const char *observe_remedy(int err)
 {
 	if (err == EBUSY)
@@ -225,6 +246,11 @@ static const char *uid_remedy(enum jail_step step)
 	       "jail.uid = shared";
 }
 
+#define GROUP_REMEDY                                                                            \
+	"start it where cgroups are delegated (systemd-run --user --scope -p Delegate=yes "     \
+	"agent …), or as root; or go on with weaker limits: --limits degraded-ok, or [jail] " \
+	"limits = degraded-ok"
+
 void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 {
 	const char *text = "";
@@ -246,10 +272,7 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		namespace_remedy(failure, out, size);
 		return;
 	case STEP_cgroup:
-		text = "start it where cgroups are delegated (systemd-run --user --scope -p "
-		       "Delegate=yes agent …), "
-		       "or as root; or go on with weaker limits: --limits degraded-ok, or "
-		       "[jail] limits = degraded-ok";
+		text = GROUP_REMEDY;
 		break;
 	case STEP_runtime:
 	case STEP_gvisor:
@@ -266,6 +289,10 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 	case STEP_identity:
 	case STEP_subuid:
 		text = uid_remedy(failure->step);
+		break;
+	case STEP_image:
+	case STEP_disk:
+		text = disk_remedy(failure);
 		break;
 	case STEP_observe:
 		text = observe_remedy(failure->err);

@@ -33,7 +33,7 @@ struct observe_table;
 /* In build order. LAYER: listed in the facts when it holds. */
 /* clang-format off */
 #define JAIL_STEPS(STEP, LAYER) \
-	STEP(start) STEP(spec) STEP(runtime) STEP(identity) LAYER(cgroup) STEP(sources) STEP(table) STEP(helper) \
+	STEP(start) STEP(spec) STEP(runtime) STEP(identity) STEP(image) STEP(disk) LAYER(cgroup) STEP(sources) STEP(table) STEP(helper) \
 	LAYER(uid) LAYER(keyring) LAYER(userns) STEP(subuid) LAYER(mountns) LAYER(pidns) LAYER(ipcns) LAYER(utsns) \
 	LAYER(netns) STEP(loopback) STEP(egress) STEP(resolver) LAYER(init) \
 	LAYER(proc) STEP(staging) LAYER(root) STEP(etc) LAYER(dev) STEP(scratch) STEP(parts) \
@@ -99,15 +99,17 @@ struct jail_run {
 	struct jail_source *sources; /* owned: one a mount of the spec; NULL until opened */
 	int work_give;		     /* owned: as give of a source, for spec.work_dir, or -1 */
 	int work_tree;		     /* owned: detached mount of spec.work_dir, or -1 */
-	int payload_sock;	     /* this process's end of outer <-> payload, or -1 */
-	int helper_sock;	     /* this process's end of outer <-> helper, or -1 */
-	int runtime;		     /* owned: gvisor: runsc, O_PATH, or -1 */
-	int self;		     /* owned: gvisor: our own program, or -1 */
-	int said;		     /* owned: gvisor: what runsc says, a memory file, or -1 */
-	int net_sock;	      /* this process's end of PID 1 <-> helper, then payload, or -1 */
-	int root_sock;	      /* this process's end of helper <-> payload, or -1 */
-	int listener;	      /* owned: payload: of its filter, until PID 1 has it, or -1 */
-	bool told_to_observe; /* by the spec, whatever the backend can */
+	int disk;	  /* owned: with spec.on_disk the scratch, a detached mount, or -1 */
+	int disk_root;	  /* owned: outer: its root directory, or -1 */
+	int payload_sock; /* this process's end of outer <-> payload, or -1 */
+	int helper_sock;  /* this process's end of outer <-> helper, or -1 */
+	int runtime;	  /* owned: gvisor: runsc, O_PATH, or -1 */
+	int self;	  /* owned: gvisor: our own program, or -1 */
+	int said;	  /* owned: gvisor: what runsc says, a memory file, or -1 */
+	int net_sock;	  /* this process's end of PID 1 <-> helper, then payload, or -1 */
+	int root_sock;	  /* this process's end of helper <-> payload, or -1 */
+	int listener;	  /* owned: payload: of its filter, until PID 1 has it, or -1 */
+	bool told_to_observe;		/* by the spec, whatever the backend can */
 	struct observe_table *observed; /* shared by all; NULL: not observed */
 	int map_ns; /* owned: user namespace with the map of the owner asked for last, or -1 */
 	uid_t map_uid; /* that owner */
@@ -149,8 +151,9 @@ enum jail_message {
 			a sandbox: how the payload ended in there */
 	MSG_LISTENER, /* payload to PID 1: carries the listener of its filter */
 	MSG_COMMAND,  /* payload to PID 1: the command begins; PID 1: seen */
-	MSG_MAP,    /* helper: its user namespace is there and wants ids of the user's range */
-	MSG_MAPPED, /* outer: it has them */
+	MSG_MAP,     /* helper: its user namespace is there and wants ids of the user's range */
+	MSG_MAPPED,  /* outer: it has them */
+	MSG_SCRATCH, /* helper, before MSG_ENDED: carries what holds a large scratch (sweep.h) */
 };
 
 struct jail_packet {

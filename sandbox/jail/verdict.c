@@ -141,6 +141,8 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 	snprintf(facts->work, sizeof(facts->work), "%s", outer->work);
 	snprintf(facts->backend, sizeof(facts->backend), "%s",
 		 jail_backend_text(run->spec.backend));
+	snprintf(facts->scratch, sizeof(facts->scratch), "%s",
+		 jail_scratch_text(run->spec.on_disk));
 	step_layers(run, facts->layers, sizeof(facts->layers));
 	cgroup_measure(run, &facts->oom_count, &facts->memory_peak_bytes);
 	facts->oom_count += end->too_much;

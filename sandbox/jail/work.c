@@ -88,8 +88,8 @@ static int make_dir(int staging, const char *name, mode_t mode)
 }
 
 /* 1 mounted, 0 this kernel has no overlay for us. */
-static int try_overlay(struct rootfs *fs, const struct stack *stack, size_t lower_count,
-		       int upper)
+static int try_overlay(const struct jail_run *run, struct rootfs *fs, const struct stack *stack,
+		       size_t lower_count, int upper)
 {
 	struct strbuf options AUTO_STRBUF = STRBUF_NONE;
 	char *target AUTO_FREE = mem_printf("root/%s", stack->path);
@@ -98,7 +98,8 @@ static int try_overlay(struct rootfs *fs, const struct stack *stack, size_t lowe
 	if (!can_mark(upper) || mkdirat(fs->staging, work, 0700) < 0 || fchdir(fs->staging) < 0)
 		return 0;
 	strbuf_init(&options, 4000);
-	strbuf_adds(&options, "userxattr,lowerdir=");
+	/* volatile: nothing need be safe on a disk, not even when the command asks for it */
+	strbuf_addf(&options, "userxattr,%slowerdir=", run->spec.on_disk ? "volatile," : "");
 	for (size_t i = 0; i < lower_count; i++)
 		strbuf_addf(&options, "%s%c%zu", i ? ":" : "", stack->which, i);
 	strbuf_addf(&options, ",upperdir=%cu,workdir=%cw", stack->which, stack->which);
@@ -153,7 +154,7 @@ static int lay_out(struct jail_run *run, struct rootfs *fs, const struct jail_go
 	if (lower_count && !run->spec.copy_layers) {
 		if (place_layers(run, fs, stack) < 0)
 			return -1;
-		if (try_overlay(fs, stack, lower_count, upper)) {
+		if (try_overlay(run, fs, stack, lower_count, upper)) {
 			*how = "overlay";
 			return 0;
 		}

@@ -30,6 +30,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "sandbox/jail/cgroup.h"
+#include "sandbox/jail/disk.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/subuid.h"
 
@@ -39,7 +40,8 @@
 struct found {
 	char text[400];
 	char next[512];
-	bool part; /* there, but not in full */
+	const char *dir; /* borrowed: on the file system that layers lie on */
+	bool part;	 /* there, but not in full */
 	bool not_tried;
 };
 
@@ -204,7 +206,7 @@ static int mapped_namespace(struct found *f)
 	return ns < 0 ? failed(f, "a user namespace with a map") : ns;
 }
 
-static int try_idmapped(const char *dir, struct found *f)
+static int try_idmapped(struct found *f)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
 	int tree AUTO_FD = -1, ns AUTO_FD = -1;
@@ -213,7 +215,7 @@ static int try_idmapped(const char *dir, struct found *f)
 		f->not_tried = true;
 		return found(f, "only a start by root uses them");
 	}
-	tree = open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	tree = open_tree(AT_FDCWD, f->dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return failed(f, "open_tree");
 	ns = mapped_namespace(f);
@@ -392,6 +394,35 @@ static int try_ids(struct found *f)
 	return 0;
 }
 
+/* For those who say jail.scratch = disk: its absence is no defect. It goes with us. */
+static int try_disk(struct found *f)
+{
+	struct jail_run run;
+
+	if (geteuid() != 0) {
+		f->not_tried = true;
+		return found(f, "only a start by root has it (jail.scratch = disk)");
+	}
+	run_init(&run);
+	jail_spec_init(&run.spec);
+	run.spec.on_disk = true;
+	run.spec.store = mem_strdup(f->dir);
+	run.spec.limits.disk_bytes = 16 << 20;
+	run.spec.limits.inodes = 1000;
+	if (disk_open(&run) == 0) {
+		jail_spec_release(&run.spec);
+		return found(f,
+			     "an ext4 in a file there, by a loop device (jail.scratch = disk)");
+	}
+	f->part = true;
+	snprintf(f->text, sizeof(f->text), "jail.scratch = disk cannot be had: %.300s%s%s",
+		 run.failure.what, run.failure.err ? ": " : "",
+		 run.failure.err ? strerror(run.failure.err) : "");
+	step_remedy(&run.failure, f->next, sizeof(f->next));
+	jail_spec_release(&run.spec);
+	return 0;
+}
+
 /* ---- all ---- */
 
 #define TRIES(TRY)                                                                             \
@@ -405,7 +436,9 @@ static int try_ids(struct found *f)
 	TRY("keyring", keyring, keyring)                                                       \
 	TRY("pidfd", pidfd, start)                                                             \
 	TRY("control group", cgroup, cgroup)                                                   \
-	TRY("uids", ids, uid)
+	TRY("uids", ids, uid)                                                                  \
+	TRY("idmapped mounts", idmapped, userns)                                               \
+	TRY("scratch on disk", disk, disk)
 
 static void tell(const char *name, int result, struct found *f, enum jail_step step, int err)
 {
@@ -427,7 +460,7 @@ static void tell(const char *name, int result, struct found *f, enum jail_step s
 static int try_one(const char *name, int (*go)(struct found *), const char *dir,
 		   enum jail_step step)
 {
-	struct found f = {"", "", false, false};
+	struct found f = {.dir = dir};
 	int status, result;
 	pid_t pid;
 
@@ -437,7 +470,7 @@ static int try_one(const char *name, int (*go)(struct found *), const char *dir,
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		alarm(TRY_S);
 		errno = 0;
-		result = go ? go(&f) : try_idmapped(dir, &f);
+		result = go(&f);
 		tell(name, result, &f, step, errno);
 		_exit(0);
 	}
@@ -456,9 +489,8 @@ int machine_try(const char *dir)
 {
 	int result = 0;
 
-#define ONE(name, function, step) result |= try_one(name, try_##function, NULL, STEP_##step);
+#define ONE(name, function, step) result |= try_one(name, try_##function, dir, STEP_##step);
 	TRIES(ONE)
 #undef ONE
-	result |= try_one("idmapped mounts", NULL, dir, STEP_userns);
 	return result;
 }

@@ -223,6 +223,20 @@ def stale_groups():
     return found
 
 
+def sweepers(jail):
+    """Processes that free what ended jails of this one's programs wrote (sandbox/jail/sweep.h)."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        pid = int(path.split("/")[2])
+        try:
+            with open(path) as file:
+                if file.read() == "agent-sweeper\n" and os.readlink(f"/proc/{pid}/exe").startswith(jail.top):
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
 def eventually(condition, seconds=10):
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:

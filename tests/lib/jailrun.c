@@ -7,7 +7,7 @@
  *   --ro DIR:DIR --bind-store DIR:DIR --rw DIR:DIR --env NAME=VALUE --cwd DIR --bare (no
  * default toolchain)
  *   --facts FILE   writes the facts there as "key=value" lines, "-" for descriptor 2
- *   --subuid --separate-uid --reclaim   as in the spec
+ *   --subuid --separate-uid --reclaim --on-disk   as in the spec
  *   --audit FILE   writes what was applied there, as records, "-" for nowhere
  *   --log FILE --log-bytes N   collects the output as a stage does
  *   --fault STEP   runs agent-jail-faults and lets that step fail
@@ -113,6 +113,7 @@ enum {
 	O_SUBUID,
 	O_RECLAIM,
 	O_SEPARATE,
+	O_ONDISK,
 };
 
 static const struct option table[] = {
@@ -157,6 +158,7 @@ static const struct option table[] = {
     {"subuid", 0, NULL, O_SUBUID},
     {"reclaim", 0, NULL, O_RECLAIM},
     {"separate-uid", 0, NULL, O_SEPARATE},
+    {"on-disk", 0, NULL, O_ONDISK},
     {NULL, 0, NULL, 0},
 };
 
@@ -272,6 +274,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case O_RECLAIM:
 		o->spec.reclaim = true;
+		break;
+	case O_ONDISK:
+		o->spec.on_disk = true;
 		break;
 	case O_SEPARATE:
 		o->spec.separate_uid = true;

@@ -146,7 +146,7 @@ def compare(t, jail, mode, options, what):
     for kind in ("env", "arg", "cwd", "mount", "fd", "device", "link", "ns", "interface", "listen", "limit", "cgroup"):
         same(t, kind, name, listed(records, kind), seen[kind])
     status = [" ".join(line.split()) for line in listed(records, "status") if not line.startswith(("Uid", "Gid"))]
-    t.equal(listed(records, "backend"), ["native"], f"{name}: the backend")
+    t.equal((listed(records, "backend"), listed(records, "scratch")), (["native"], ["memory"]), f"{name}: the backend, the scratch")
     same(t, "status", name, status, [" ".join(line.split()) for line in seen["status"]])
     ids = [line.split() for line in listed(records, "status") if line.startswith(("Uid", "Gid"))]
     t.equal(ids, [["Uid:"] + ["1000"] * 4, ["Gid:"] + ["1000"] * 4], f"{name}: ids inside")
@@ -163,7 +163,7 @@ def compare(t, jail, mode, options, what):
         t.skip(f"{name}: the digest is that of the program in the kernel", "the kernel does not tell a tracer here")
     told = {re.split(" ", text, 1)[0] for text in records}
     t.equal(told - set(LIMITS) - {"env", "arg", "cwd", "mount", "fd", "device", "link", "ns", "interface", "listen", "limit", "cgroup",
-                                  "status", "outside", "backend", "map", "seccomp", "landlock", "securebits"}, set(), f"{name}: nothing else is told")
+                                  "status", "outside", "backend", "scratch", "map", "seccomp", "landlock", "securebits"}, set(), f"{name}: nothing else is told")
     landlock = dict(text.split(" ", 1) for text in listed(records, "landlock") if not text.startswith("rule"))
     rules = [text.split(" ", 2)[2] for text in listed(records, "landlock") if text.startswith("rule")]
     abi = ctypes.CDLL(None).syscall(444, None, 0, 1)

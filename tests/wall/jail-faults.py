@@ -12,8 +12,9 @@ from jail import Jail, backends, eventually, mark, marked_processes, modes, stal
 from tap import Tap  # noqa: E402
 
 # steps that a backend does not have
-# (subuid: for a user with a range; tests/wall/jail-range.py)
-ELSEWHERE = {"native": {"runtime", "gvisor", "subuid"}, "gvisor": {"nesting", "landlock", "observe", "subuid"}}
+# (subuid: for a user with a range; tests/wall/jail-range.py. image, disk: for a scratch on disk; tests/wall/jail-scratch.py)
+ASKED = {"subuid", "image", "disk"}
+ELSEWHERE = {"native": {"runtime", "gvisor"} | ASKED, "gvisor": {"nesting", "landlock", "observe"} | ASKED}
 
 
 def faults(t, jail, mode):

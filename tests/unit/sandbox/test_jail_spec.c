@@ -32,7 +32,7 @@ static void fill(struct jail_spec *spec)
 	spec->limits.degraded_ok = true;
 	spec->limits.cpus = 3;
 	spec->egress = true;
-	spec->separate_uid = spec->subuid = spec->reclaim = true;
+	spec->separate_uid = spec->subuid = spec->reclaim = spec->on_disk = true;
 }
 
 static void spec_round_trip_keeps_all(void **state)
@@ -57,7 +57,8 @@ static void spec_round_trip_keeps_all(void **state)
 	assert_int_equal(back.mounts[2].how, JAIL_BIND_RW);
 	assert_true(back.limits.wall_ms == UINT64_MAX && back.limits.cpus == 3);
 	assert_true(back.limits.degraded_ok && back.egress && !back.work_rw);
-	assert_true(back.separate_uid && back.subuid && back.reclaim && !back.audit);
+	assert_true(back.separate_uid && back.subuid && back.reclaim && back.on_disk &&
+		    !back.audit);
 	jail_spec_release(&spec);
 	jail_spec_release(&back);
 }
@@ -240,6 +241,7 @@ static void facts_round_trip_keeps_all(void **state)
 				   .limits = "cgroup2",
 				   .work = "overlay",
 				   .backend = "native",
+				   .scratch = "disk",
 				   .layers = "userns netns",
 				   .detail = "a\nb=c",
 				   .next = "do this"},
@@ -260,6 +262,7 @@ static void facts_round_trip_keeps_all(void **state)
 		assert_string_equal(back.detail, "a\nb=c");
 		assert_string_equal(back.next, "do this");
 		assert_string_equal(back.backend, "native");
+		assert_string_equal(back.scratch, "disk");
 	}
 	assert_string_equal(jail_outcome_text((enum jail_outcome)77), "?");
 }
