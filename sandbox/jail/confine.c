@@ -235,6 +235,15 @@ static int allow_path(struct jail_run *run, int ruleset, const char *path, uint6
 	return 0;
 }
 
+/*
+ * What an open(2) costs here: whatever it is for, the kernel also asks whether it might truncate later, and goes from
+ * the file upwards until the rules on its way have granted it all. All rights on the work tree let it stop there; with
+ * reading alone it would go on to the root, in each open. The rest is the kernel's: on Linux 6.18 with the mitigations
+ * for an AMD EPYC 0.25 us an open and 0.1 us a directory on its way, with one rule as with ten. A domain of two rules
+ * costs a command as much as this one, and a filter of one instruction (0.04 us a call) as much as ours:
+ * tests/bench/jail syscalls. No right of writing is granted on read-only mounts to shorten the way to the root:
+ * it would be a quarter of a microsecond for each header that a compiler opens.
+ */
 static int add_rules(struct jail_run *run, int ruleset, uint64_t handled)
 {
 	const uint64_t full =

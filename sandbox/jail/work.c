@@ -87,7 +87,14 @@ static int make_dir(int staging, const char *name, mode_t mode)
 	return openat(staging, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* 1 mounted, 0 this kernel has no overlay for us. */
+/*
+ * 1 mounted, 0 this kernel has no overlay for us.
+ *
+ * Every file that is opened through an overlay is two to the kernel. None of its options makes reading cheaper
+ * (tried on Linux 6.18: with and without userxattr, volatile, xino, index, redirect_dir, metacopy, uuid, noatime;
+ * the upper directory on tmpfs, on disk, none; the layers with and without an idmapped mount): tests/bench/jail
+ * syscalls prints what an overlay alone takes.
+ */
 static int try_overlay(const struct jail_run *run, struct rootfs *fs, const struct stack *stack,
 		       size_t lower_count, int upper)
 {

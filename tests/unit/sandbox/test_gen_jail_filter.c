@@ -37,12 +37,16 @@
 
 #define REFUSED(number) (SECCOMP_RET_ERRNO | (uint32_t)(number))
 
+/* Whether the last run looked at more than the number and the architecture. */
+static bool looked_further;
+
 /* The part of BPF that the filters use; anything else, or a jump out of the program, is a
  * failure. */
 static uint32_t run(const struct sock_filter *code, size_t len, const struct seccomp_data *data)
 {
 	uint32_t a = 0;
 
+	looked_further = false;
 	for (size_t at = 0; at < len; at++) {
 		const struct sock_filter *op = &code[at];
 
@@ -50,6 +54,9 @@ static uint32_t run(const struct sock_filter *code, size_t len, const struct sec
 		case BPF_LD | BPF_W | BPF_ABS:
 			assert_true(op->k % 4 == 0 && op->k + 4 <= sizeof(*data));
 			memcpy(&a, (const char *)data + op->k, 4);
+			if (op->k != offsetof(struct seccomp_data, nr) &&
+			    op->k != offsetof(struct seccomp_data, arch))
+				looked_further = true;
 			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			at += a == op->k ? op->jt : op->jf;
@@ -439,6 +446,42 @@ static void observer_may_only_look_and_answer(void **state)
 	}
 }
 
+/* What programs call most is allowed by its number alone: the kernel then knows the answer once and for all, and
+ * does not run the filter for it (since Linux 5.11). */
+static void common_calls_are_decided_by_number(void **state)
+{
+	static const int common[] = {
+	    SYS_read,	    SYS_write,	    SYS_pread64,   SYS_pwrite64,
+	    SYS_openat,	    SYS_close,	    SYS_fstat,	   SYS_statx,
+	    SYS_getdents64, SYS_readlinkat, SYS_faccessat, SYS_futex,
+	    SYS_brk,	    SYS_munmap,	    SYS_mprotect,  SYS_llistxattr,
+	    SYS_unlinkat,   SYS_wait4,	    SYS_execve,	   SYS_lseek,
+	    SYS_sendmsg,    SYS_recvmsg,    SYS_getppid,   SYS_rt_sigaction,
+#ifdef SYS_open /* x86-64; newfstatat is fstatat(2) there */
+	    SYS_newfstatat, SYS_open,	    SYS_stat,	   SYS_lstat,
+	    SYS_access
+#endif
+	};
+	const struct {
+		const struct sock_filter *code;
+		size_t len;
+	} filters[] = {{jail_payload_filter, ARRAY_LEN(jail_payload_filter)},
+		       {jail_observed_filter, ARRAY_LEN(jail_observed_filter)}};
+
+	(void)state;
+	for (size_t f = 0; f < ARRAY_LEN(filters); f++) {
+		for (size_t i = 0; i < ARRAY_LEN(common); i++) {
+			struct seccomp_data data = {.nr = common[i], .arch = NATIVE};
+
+			assert_int_equal(run(filters[f].code, filters[f].len, &data),
+					 SECCOMP_RET_ALLOW);
+			assert_false(looked_further);
+		}
+	}
+	call(SYS_clone, 0, 0, 0);
+	assert_true(looked_further);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +494,7 @@ int main(void)
 	    cmocka_unit_test(socket_families_are_four),
 	    cmocka_unit_test(arguments_are_compared_in_32_bits),
 	    cmocka_unit_test(huge_pages_are_as_where_there_are_none),
+	    cmocka_unit_test(common_calls_are_decided_by_number),
 	    cmocka_unit_test(idle_process_may_only_wait),
 	    cmocka_unit_test(observed_filter_differs_in_what_is_told),
 	    cmocka_unit_test(observer_may_only_look_and_answer),
