@@ -36,7 +36,7 @@ agent-verify_OURS  := publish gitops pipeline sandbox base
 agent-verify_LIBS  := -ljansson -lgit2 -lutf8proc
 agent-forge_OURS   := forge http pipeline sandbox base
 agent-forge_LIBS   := -ljansson -lcurl
-# agent-jail is static, without any library but libc
+# agent-jail is static, without any library but libc: musl's where there is one, see below
 agent-jail_OURS    := jail sandbox-spec base-static
 agent-jail_LIBS    := -static
 # agent-probe runs in sandboxes that have no libraries
@@ -122,7 +122,41 @@ $(B)/$(1): $$(call obj,$$(if $$(wildcard cmd/$(1).c),cmd/$(1).c,$$(wildcard cmd/
 endef
 STATIC_LD := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack
 STATIC_PROGRAMS := agent-jail agent-probe
-$(foreach p,$(filter-out $(if $(filter asan,$(MODE)),$(STATIC_PROGRAMS)),$(PROGRAMS)),$(eval $(call program_rule,$(p))))
+$(foreach p,$(filter-out agent-jail $(if $(filter asan,$(MODE)),$(STATIC_PROGRAMS)),$(PROGRAMS)),$(eval $(call program_rule,$(p))))
+
+# agent-jail is started for every command. With musl it has a fifth of the code that it has with glibc's static libc, and is
+# ready to run some 0.3 ms sooner in a virtual machine, where each of the questions that glibc asks the processor at its start
+# is answered by the hypervisor. Without musl-gcc, and with clang, it is linked with what there is.
+MUSL_GCC := $(if $(filter 0,$(IS_CLANG)),$(shell command -v musl-gcc 2>/dev/null))
+JAIL_ALL := $(SRC_jail) $(SRC_sandbox-spec) $(SRC_base-static)
+PLAIN_CFLAGS := -std=gnu11 -O2 -g -fstack-protector-strong -fcf-protection=full -fPIE $(INIT) $(WARN) $(WERROR)
+ifneq ($(MUSL_GCC),)
+# musl-gcc(1) knows no static position independent program: its beginning and end are named here
+MUSL_DIR := $(shell sed -n 's|.*-specs "\(.*\)/musl-gcc.specs".*|\1|p' $(MUSL_GCC))
+JAIL_CC = $(filter %ccache,$(CC)) musl-gcc -idirafter $(B)/gen/uapi
+JAIL_LINK = $(lastword $(CC)) -nostdlib -nostartfiles $(STATIC_LD) $(MUSL_DIR)/rcrt1.o $(MUSL_DIR)/crti.o \
+	    $(1) -L$(MUSL_DIR) -Wl,--start-group -lc -lgcc -Wl,--end-group $(MUSL_DIR)/crtn.o
+# the kernel's headers alone out of where glibc's are too
+$(B)/gen/uapi:
+	@mkdir -p $@.part
+	@for name in linux asm asm-generic; do \
+	    for dir in /usr/include/$$($(CC) -print-multiarch) /usr/include; do \
+		if [ -d $$dir/$$name ]; then ln -sfn $$dir/$$name $@.part/$$name; break; fi; done; done
+	@mv -T $@.part $@
+else
+JAIL_CC = $(CC)
+JAIL_LINK = $(CC) $(STATIC_LD) $(1)
+$(B)/gen/uapi:
+	@mkdir -p $@
+endif
+JAIL_OBJ := $(patsubst %.c,$(B)/obj-jail/%.o,cmd/agent-jail.c $(JAIL_ALL))
+$(B)/obj-jail/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
+	@mkdir -p $(@D)
+	$(JAIL_CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@
+ifneq ($(MODE),asan)
+$(B)/agent-jail: $(JAIL_OBJ)
+	$(call JAIL_LINK,$^) -o $@
+endif
 
 # These are the same in both modes: the sanitizers do not work in a static program.
 ifeq ($(MODE),asan)
@@ -135,11 +169,12 @@ endif
 # ---- tests ------------------------------------------------------------------------------------------
 # agent-jail in which a named step can be made to fail, and what starts either by hand; static and without
 # sanitizers in both modes.
-PLAIN_CFLAGS := -std=gnu11 -O2 -g -fstack-protector-strong -fcf-protection=full -fPIE $(INIT) $(WARN) $(WERROR)
-JAIL_ALL := $(SRC_jail) $(SRC_sandbox-spec) $(SRC_base-static)
-$(B)/agent-jail-faults: cmd/agent-jail.c $(JAIL_ALL) $(wildcard sandbox/jail/*.h sandbox/*.h) $(B)/gen/jail_filter.h
+FAULTS_OBJ := $(patsubst %.c,$(B)/obj-faults/%.o,cmd/agent-jail.c $(JAIL_ALL))
+$(B)/obj-faults/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -DAGENT_FAULTS $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
+	$(JAIL_CC) $(CPPFLAGS) -DAGENT_FAULTS $(PLAIN_CFLAGS) -MMD -MP -c $< -o $@
+$(B)/agent-jail-faults: $(FAULTS_OBJ)
+	$(call JAIL_LINK,$^) -o $@
 $(B)/jailrun: tests/lib/jailrun.c sandbox/jail_start.c $(SRC_sandbox-spec) $(SRC_base-static) $(wildcard sandbox/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(PLAIN_CFLAGS) $(filter %.c,$^) -o $@ $(STATIC_LD)
@@ -160,7 +195,7 @@ $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed -ljansson -lsqlite3
 unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(B)/agent-probe
 
--include $(shell find $(B)/obj $(B)/unit -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/obj-jail $(B)/obj-faults $(B)/unit -name '*.d' 2>/dev/null)
 
 # ---- for people: set-up included --------------------------------------------------------------------
 # tests/setup installs missing distribution packages (as root or through sudo) and says so.

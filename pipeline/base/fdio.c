@@ -21,6 +21,10 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1 /* renameat2(2): not every C library has its name */
+#endif
+
 void fd_close_ptr(int *fd)
 {
 	int saved = errno;
@@ -261,7 +265,8 @@ static void remove_entry(struct removal *removal, int dirfd, const char *name, u
 	}
 	do {
 		snprintf(aside, sizeof(aside), ".deep-%u", ++removal->moved);
-		moved = renameat2(dirfd, name, removal->top, aside, RENAME_NOREPLACE);
+		moved = (int)syscall(SYS_renameat2, dirfd, name, removal->top, aside,
+				     RENAME_NOREPLACE);
 	} while (moved < 0 && errno == EEXIST);
 	if (moved < 0)
 		removal_failed(removal);

@@ -17,6 +17,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/observe.h"
 #include "sandbox/jail/run.h"

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
@@ -20,6 +19,7 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/parts.h"

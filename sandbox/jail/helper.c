@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,6 +25,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/build.h"
 #include "sandbox/jail/confine.h"

@@ -12,6 +12,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/command.h"
 #include "sandbox/jail/confine.h"

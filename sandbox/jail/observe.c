@@ -20,6 +20,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/text.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/resolver.h"
@@ -314,7 +315,7 @@ static void on_call(struct observer *observer)
 	enum where where;
 
 	memset(&notice, 0, sizeof(notice)); /* the kernel insists */
-	if (ioctl(observer->listener, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
+	if (ioctl(observer->listener, (ioctl_request_t)SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
 		return; /* whoever called is dead */
 	if (!observer->counting) {
 		observer->seen++;
@@ -328,7 +329,8 @@ static void on_call(struct observer *observer)
 			read_program((pid_t)notice.pid, &observer->asking);
 	}
 	go_on.id = notice.id;
-	ioctl(observer->listener, SECCOMP_IOCTL_NOTIF_SEND, &go_on); /* fails when it is dead */
+	ioctl(observer->listener, (ioctl_request_t)SECCOMP_IOCTL_NOTIF_SEND,
+	      &go_on); /* fails when it is dead */
 }
 
 static void on_name(void *arg, const struct dns_question *question)

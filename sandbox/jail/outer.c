@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -26,6 +25,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/exitcode.h"
 #include "pipeline/fds.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/applied.h"
 #include "sandbox/jail/backend.h"
 #include "sandbox/jail/cgroup.h"
@@ -509,17 +509,6 @@ static void format_all(const struct outer *outer, const struct jail_facts *facts
 	jail_facts_format(facts, text);
 }
 
-static void release(struct outer *outer)
-{
-	for (size_t i = 0; outer->run.sources && i < outer->run.spec.mount_count; i++)
-		free(outer->run.sources[i].link);
-	free(outer->run.sources);
-	jail_spec_release(&outer->run.spec);
-	jail_go_release(&outer->go);
-	strbuf_release(&outer->go_text);
-	strbuf_release(&outer->applied);
-}
-
 /* A spec that runs nothing: only gives back what a killed jail left. */
 static void reclaim(struct outer *outer)
 {
@@ -560,10 +549,10 @@ static void clean_up(struct outer *outer, struct jail_facts *facts)
 	snprintf(facts->detail, sizeof(facts->detail), "%s", what);
 }
 
-/* Not part of outer_main: the facts are large, and what outer has on its stack every child gets. */
-static int __attribute__((noinline)) end(struct outer *outer)
+/* What outer has in memory ends with it. */
+static int end(struct outer *outer)
 {
-	struct jail_facts facts;
+	static struct jail_facts facts; /* large, and mostly left zero */
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	enum jail_outcome outcome;
 	/* No go: nothing was run, and nobody waits to hear so. */
@@ -581,7 +570,6 @@ static int __attribute__((noinline)) end(struct outer *outer)
 	clean_up(outer, &facts);
 	if (facts.outcome != outcome)
 		format_all(outer, &facts, &text);
-	release(outer);
 	if (quiet)
 		return EXIT_DONE;
 	if (fd_write_all(FD_FACTS, text.data, text.len) < 0)

@@ -31,10 +31,10 @@ int parts_send_raw(int sock, const char *text, size_t len, const int *fds, size_
 	}
 	if (count) {
 		msg.msg_control = control;
-		msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		msg.msg_controllen = (unsigned)CMSG_SPACE(count * sizeof(int));
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(count * sizeof(int));
+		head->cmsg_len = (unsigned)CMSG_LEN(count * sizeof(int));
 		memcpy(CMSG_DATA(head), fds, count * sizeof(int));
 	}
 	do

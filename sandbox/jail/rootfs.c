@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -12,6 +11,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/resolver.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"

@@ -132,7 +132,6 @@ void verdict_fill(const struct outer *outer, struct jail_facts *facts)
 	const struct jail_run *run = &outer->run;
 	const struct jail_packet *end = payload_end(outer);
 
-	memset(facts, 0, sizeof(*facts));
 	snprintf(facts->uid, sizeof(facts->uid), "%s",
 		 run->separate ? "separate"
 		 : run->ranged ? "subuid"

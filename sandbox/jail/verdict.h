@@ -5,7 +5,7 @@
 struct jail_facts;
 struct outer;
 
-/* Before the control group is taken down. */
+/* Before the control group is taken down. facts: all zero. */
 void verdict_fill(const struct outer *outer, struct jail_facts *facts);
 
 #endif

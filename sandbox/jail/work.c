@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/layers.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
