@@ -133,7 +133,8 @@ static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 	ssize_t len;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* by this call, with these flags, whatever the C library's open makes of it: our filter */
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	len = fd < 0 ? -1 : read(fd, text, size - 1);
 	text[len > 0 ? len : 0] = '\0';
 	return len;

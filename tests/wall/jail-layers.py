@@ -197,7 +197,7 @@ def directories(t, jail, mode):
             result = jail.run("true", options=options)
             t.ok(result.outcome == "setup" and "belongs to root" in result.detail,
                  f"{mode}: nothing of root's is made writable", result.text())
-    for source, why in (("/nosuch", "No such file"), (os.path.join(jail.store, "link") + "/ssl", "symbolic"),
+    for source, why in (("/nosuch", "No such file"), (os.path.join(jail.store, "link") + "/ssl", "ymbolic link"),
                         ("/dev/null", "neither a directory nor a regular file")):
         result = jail.run("true", options=["--ro", f"{source}:/mnt/x"])
         t.ok(result.outcome == "setup" and why in result.detail and source in result.detail,
