@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -17,6 +16,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/program.h"
 #include "sandbox/jail/run.h"
 #include "sandbox/jail/tree.h"
@@ -287,5 +287,5 @@ void disk_shut_down(int root)
 {
 	uint32_t how = WITHOUT_FLUSH;
 
-	ioctl(root, EXT4_SHUTDOWN, &how); /* where it fails it takes longer */
+	ioctl(root, (ioctl_request_t)EXT4_SHUTDOWN, &how); /* where it fails it takes longer */
 }

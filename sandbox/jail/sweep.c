@@ -16,6 +16,7 @@
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
+#include "sandbox/jail/calls.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/confine.h"
 #include "sandbox/jail/rootfs.h"
