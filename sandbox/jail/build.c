@@ -18,7 +18,7 @@
 static int receive_go(struct jail_run *run, struct jail_go *go, int fds[PARTS_MAX],
 		      size_t *count)
 {
-	char *text AUTO_FREE = mem_realloc(NULL, JAIL_SPEC_MAX, 1);
+	static char text[JAIL_SPEC_MAX];
 	struct error err = {0};
 	long len = parts_receive_raw(run->payload_sock, text, JAIL_SPEC_MAX, fds, count);
 

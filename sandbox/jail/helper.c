@@ -209,24 +209,31 @@ static bool is_alive(int proc, const char *pid)
 /* The payload is the second process that there was in its namespace. */
 #define PAYLOAD_PID "2"
 
-/* Processes of the jail other than PID 1 and the payload, which has ended. Our root is the jail's by now; its proc is checked to be one. */
-static uint64_t count_leftover(void)
+/* Our root is the jail's by now; its proc is checked to be one. NULL: it is none. */
+static DIR *open_processes(void)
 {
 	DIR *dir = opendir("/proc");
-	struct dirent *entry;
 	struct statfs fs;
+
+	if (dir && (fstatfs(dirfd(dir), &fs) < 0 || fs.f_type != PROC_MAGIC)) {
+		closedir(dir);
+		dir = NULL;
+	}
+	return dir;
+}
+
+/* Processes of the jail other than PID 1 and the payload, which has ended. */
+static uint64_t count_leftover(DIR *dir)
+{
+	struct dirent *entry;
 	uint64_t count = 0;
 
-	if (!dir)
-		return 0;
-	if (fstatfs(dirfd(dir), &fs) == 0 && fs.f_type == PROC_MAGIC)
-		while ((entry = readdir(dir)))
-			if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
-			    strcmp(entry->d_name, "1") != 0 &&
-			    strcmp(entry->d_name, PAYLOAD_PID) != 0 &&
-			    is_alive(dirfd(dir), entry->d_name))
-				count++;
-	closedir(dir);
+	while (dir && (entry = readdir(dir)))
+		if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
+		    strcmp(entry->d_name, "1") != 0 &&
+		    strcmp(entry->d_name, PAYLOAD_PID) != 0 &&
+		    is_alive(dirfd(dir), entry->d_name))
+			count++;
 	return count;
 }
 
@@ -264,6 +271,7 @@ static void see_it_end(struct jail_run *run, const struct rootfs *fs, pid_t idle
 	struct pollfd polled[3] = {
 	    {pidfd, POLLIN, 0}, {run->helper_sock, POLLIN, 0}, {run->net_sock, 0, 0}};
 	struct jail_packet packet = {.message = MSG_ENDED};
+	DIR *processes = open_processes(); /* now: there is time */
 
 	while (poll(polled, 3, -1) < 0 && errno == EINTR)
 		continue;
@@ -273,7 +281,7 @@ static void see_it_end(struct jail_run *run, const struct rootfs *fs, pid_t idle
 	 * back for ever. It can be waited for before PID 1 can.
 	 */
 	if (polled[0].revents & POLLIN)
-		packet.leftover = count_leftover();
+		packet.leftover = count_leftover(processes);
 	kill(idle, SIGKILL);
 	take_end(payload, &packet);
 	if (polled[2].revents) {

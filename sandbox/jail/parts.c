@@ -180,7 +180,7 @@ static bool take(struct jail_run *run, const char *text, const int *fds, size_t 
 
 int parts_receive(struct jail_run *run)
 {
-	char *text AUTO_FREE = mem_calloc(JAIL_SPEC_MAX + 1, 1);
+	static char text[JAIL_SPEC_MAX + 1];
 	int fds[PARTS_MAX];
 	size_t count;
 	long len = parts_receive_raw(run->payload_sock, text, JAIL_SPEC_MAX, fds, &count);

@@ -135,12 +135,9 @@ static int put_link(int root, const char *target, const char *path)
  */
 static int view(const struct rootfs *fs, const char *name, mode_t mode)
 {
-	int dir AUTO_FD = -1;
-
 	if (mkdirat(fs->staging, name, 0700) < 0 || fchmodat(fs->staging, name, mode, 0) < 0)
 		return -1;
-	dir = openat(fs->staging, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return dir < 0 ? -1 : tree_clone(dir, true);
+	return tree_clone_at(fs->staging, name, true);
 }
 
 /* ---- before the go ---- */

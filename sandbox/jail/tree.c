@@ -25,17 +25,23 @@
 
 int tree_clone(int fd, bool writable)
 {
+	return tree_clone_at(fd, "", writable);
+}
+
+int tree_clone_at(int fd, const char *name, bool writable)
+{
 	struct mount_attr attr = {
 	    .attr_set =
 		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY),
 	    .propagation = MS_PRIVATE,
 	};
-	const unsigned how = AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-	int tree AUTO_FD = (int)syscall(OPEN_TREE_ATTR, fd, "", how, &attr, sizeof(attr));
+	const unsigned how = AT_EMPTY_PATH | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW |
+			     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	int tree AUTO_FD = (int)syscall(OPEN_TREE_ATTR, fd, name, how, &attr, sizeof(attr));
 
 	if (tree >= 0)
 		return fd_steal(&tree);
-	tree = open_tree(fd, "", how); /* ENOSYS, and in a container anything */
+	tree = open_tree(fd, name, how); /* ENOSYS, and in a container anything */
 	if (tree < 0 ||
 	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
 		return -1;

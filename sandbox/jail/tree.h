@@ -13,6 +13,8 @@ struct jail_run;
 /* A detached, private, nosuid, nodev copy of the mounts at fd (owned by the caller); read-only
  * all the way down unless writable. -1 with errno. */
 int tree_clone(int fd, bool writable);
+/* The same of a name in it; no link is followed. */
+int tree_clone_at(int fd, const char *name, bool writable);
 
 /* A new mount of a file system type: options are pairs of name and value (NULL value: a flag),
  * ended by NULL; attributes as fsmount(2). Detached; -1 with errno. */
