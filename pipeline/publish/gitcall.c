@@ -230,10 +230,12 @@ void gitcall_ls_head(struct gitcall *call, const struct gitcall_target *target)
 	add_arg(call, "HEAD");
 }
 
+/* A pack stays one, however few objects it has: unpacked, 70 kB of deltas can be a hundred times four GiB. */
 void gitcall_fetch_all(struct gitcall *call, const struct gitcall_target *target)
 {
 	static const char *const settings[] = {
 	    "transfer.fsckObjects=true",  "fetch.fsckObjects=true",
+	    "fetch.unpackLimit=1",	  "pack.threads=1",
 	    "fetch.parallel=1",		  "fetch.writeCommitGraph=false",
 	    "transfer.bundleURI=false",	  "fetch.recurseSubmodules=false",
 	    "core.alternateRefsCommand=", "core.logAllRefUpdates=false"};

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import bombs  # noqa: E402
 import gitservers  # noqa: E402
 from e2e import Place, wait_for  # noqa: E402
 from tap import Tap  # noqa: E402
@@ -97,6 +98,8 @@ def packing(t, place, way, repo, bare, fetch, configure):
     t.ok(result.status == 0 and "1 ref changed" in result.out and f"mirror {way} packed: " in result.out, f"{way}: a fetch lets it be packed, too",
          result.text)
     t.ok(not any(map(has, blobs[:3] + more[:3])) and whole(), f"{way}: then what no ref leads to goes, when it is old", result.text)
+def size_of(top):
+    return sum(os.lstat(os.path.join(folder, name)).st_blocks * 512 for folder, _, names in os.walk(top) for name in names)
 
 
 def follow(t, place, way, repo, bare, configure):
@@ -209,6 +212,13 @@ def follow(t, place, way, repo, bare, configure):
     t.ok(result.status == 1 and "limit" in result.err and refs(place, mirror) == before,
          f"{way}: more bytes than allowed: refused, nothing moved", result.text)
     t.equal(fetch().status, 0, f"{way}: and taken where they are")
+    # few objects were unpacked one by one, each as large as it can be made
+    sent = bombs.plant(bare, "refs/heads/bomb", bombs.BOMBS["a file of deltas of deltas"])
+    held = size_of(mirror)
+    result = fetch()
+    grown = size_of(mirror) - held
+    t.ok(result.status == 0 and 0 < grown < 4 * sent, f"{way}: what is small on its way stays small, whatever it inflates to", (grown, result.text))
+    place.git("update-ref", "-d", "refs/heads/bomb", cwd=bare)
     tree = subprocess.run(["git", "hash-object", "-t", "tree", "-w", "--literally", "--stdin"], cwd=bare, env=place.env,
                           input=b"40000 .git\0" + bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904"),
                           capture_output=True, check=True).stdout.decode().strip()
