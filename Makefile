@@ -128,13 +128,14 @@ $(foreach p,$(filter-out agent-jail $(if $(filter asan,$(MODE)),$(STATIC_PROGRAM
 # ready to run some 0.3 ms sooner in a virtual machine, where each of the questions that glibc asks the processor at its start
 # is answered by the hypervisor. Without musl-gcc, and with clang, it is linked with what there is.
 MUSL_GCC := $(if $(filter 0,$(IS_CLANG)),$(shell command -v musl-gcc 2>/dev/null))
+MUSL_DIR := $(if $(MUSL_GCC),$(shell sed -n 's|.*-specs "\(.*\)/musl-gcc.specs".*|\1|p' $(MUSL_GCC)))
 JAIL_ALL := $(SRC_jail) $(SRC_sandbox-spec) $(SRC_base-static)
 PLAIN_CFLAGS := -std=gnu11 -O2 -g -fstack-protector-strong -fcf-protection=full -fPIE $(INIT) $(WARN) $(WERROR)
-ifneq ($(MUSL_GCC),)
+ifneq ($(wildcard $(MUSL_DIR)/rcrt1.o),)
+JAIL_LIBC := musl
 # musl-gcc(1) knows no static position independent program: its beginning and end are named here
-MUSL_DIR := $(shell sed -n 's|.*-specs "\(.*\)/musl-gcc.specs".*|\1|p' $(MUSL_GCC))
 JAIL_CC = $(filter %ccache,$(CC)) musl-gcc -idirafter $(B)/gen/uapi
-JAIL_LINK = $(lastword $(CC)) -nostdlib -nostartfiles $(STATIC_LD) $(MUSL_DIR)/rcrt1.o $(MUSL_DIR)/crti.o \
+JAIL_LINK = $(filter-out %ccache,$(CC)) -nostdlib -nostartfiles $(STATIC_LD) $(MUSL_DIR)/rcrt1.o $(MUSL_DIR)/crti.o \
 	    $(1) -L$(MUSL_DIR) -Wl,--start-group -lc -lgcc -Wl,--end-group $(MUSL_DIR)/crtn.o
 # the kernel's headers alone out of where glibc's are too
 $(B)/gen/uapi:
@@ -144,13 +145,14 @@ $(B)/gen/uapi:
 		if [ -d $$dir/$$name ]; then ln -sfn $$dir/$$name $@.part/$$name; break; fi; done; done
 	@mv -T $@.part $@
 else
+JAIL_LIBC := default
 JAIL_CC = $(CC)
 JAIL_LINK = $(CC) $(STATIC_LD) $(1)
 $(B)/gen/uapi:
 	@mkdir -p $@
 endif
-JAIL_OBJ := $(patsubst %.c,$(B)/obj-jail/%.o,cmd/agent-jail.c $(JAIL_ALL))
-$(B)/obj-jail/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
+JAIL_OBJ := $(patsubst %.c,$(B)/obj-jail-$(JAIL_LIBC)/%.o,cmd/agent-jail.c $(JAIL_ALL))
+$(B)/obj-jail-$(JAIL_LIBC)/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
 	@mkdir -p $(@D)
 	$(JAIL_CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@
 ifneq ($(MODE),asan)
@@ -169,8 +171,8 @@ endif
 # ---- tests ------------------------------------------------------------------------------------------
 # agent-jail in which a named step can be made to fail, and what starts either by hand; static and without
 # sanitizers in both modes.
-FAULTS_OBJ := $(patsubst %.c,$(B)/obj-faults/%.o,cmd/agent-jail.c $(JAIL_ALL))
-$(B)/obj-faults/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
+FAULTS_OBJ := $(patsubst %.c,$(B)/obj-faults-$(JAIL_LIBC)/%.o,cmd/agent-jail.c $(JAIL_ALL))
+$(B)/obj-faults-$(JAIL_LIBC)/%.o: %.c | $(B)/gen/jail_filter.h $(B)/gen/uapi
 	@mkdir -p $(@D)
 	$(JAIL_CC) $(CPPFLAGS) -DAGENT_FAULTS $(PLAIN_CFLAGS) -MMD -MP -c $< -o $@
 $(B)/agent-jail-faults: $(FAULTS_OBJ)
@@ -195,7 +197,7 @@ $(B)/wall/%: tests/wall/%.c $(foreach a,pipeline sandbox base,$(B)/lib$(a).a)
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed -ljansson -lsqlite3
 unit: $(UNIT_BIN) $(WALL_BIN) $(JAIL_TEST_BIN) $(B)/agent-probe
 
--include $(shell find $(B)/obj $(B)/obj-jail $(B)/obj-faults $(B)/unit -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/obj-jail-$(JAIL_LIBC) $(B)/obj-faults-$(JAIL_LIBC) $(B)/unit -name '*.d' 2>/dev/null)
 
 # ---- for people: set-up included --------------------------------------------------------------------
 # tests/setup installs missing distribution packages (as root or through sudo) and says so.
