@@ -11,6 +11,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import modelserver  # noqa: E402
 import modelstage  # noqa: E402
+import scan  # noqa: E402
 from modelserver import answer_calls  # noqa: E402
 from tap import Tap  # noqa: E402
 
@@ -79,8 +80,7 @@ def main():
                     except PermissionError:
                         pass  # not to be seen at all
             t.equal(seen, [], "environment and arguments of the stage do not have it")
-            fds = {os.readlink(f"/proc/{run.dialer.pid}/fd/{n}") for n in os.listdir(f"/proc/{run.dialer.pid}/fd")} \
-                if os.access(f"/proc/{run.dialer.pid}/fd", os.R_OK) else set()
+            fds = scan.descriptor_links(run.dialer.pid)
             t.ok(not any("secret" in name for name in fds), "agent-dial has no descriptor of it", fds)
             process.kill()
             run.finish(process, 1)
