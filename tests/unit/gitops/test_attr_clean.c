@@ -78,7 +78,7 @@ static void stored_crlf_stays_where_text_is_guessed(void **state)
 	assert_int_equal(attr_clean(&facts, "a\r\nb\r\n", 6, "a\r\n", 3, &out), 0);
 	assert_int_equal(out.len, 6);
 	/* what git takes for binary has no line ends */
-	strbuf_init(&out, STRBUF_MAX);
+	strbuf_reset(&out);
 	assert_int_equal(attr_clean(&facts, "a\r\nb\r\n", 6, "\0\r\n", 3, &out), 0);
 	assert_int_equal(out.len, 4);
 }
