@@ -133,13 +133,35 @@ static int copy_data(int from, int to)
 	return errno == ENXIO ? 0 : -1;
 }
 
+static bool has_room(int file, uint64_t bytes)
+{
+	struct statfs fs;
+
+	return fstatfs(file, &fs) == 0 && fs.f_bavail * (uint64_t)fs.f_bsize >= bytes;
+}
+
+static const char *place_of(const struct jail_run *run)
+{
+	return run->spec.scratch ? run->spec.scratch : run->spec.store;
+}
+
+bool disk_has_room_for_next(const struct jail_run *run)
+{
+	struct disk_size size;
+	const char *path = place_of(run);
+	int dir AUTO_FD = path ? tree_open_path(AT_FDCWD, path) : -1;
+
+	return dir >= 0 && disk_size_of(&run->spec.limits, &size) == 0 &&
+	       has_room(dir, size.bytes);
+}
+
 /* The directory for the file. Descriptor, or -1 (step_fail). */
 static int open_place(struct jail_run *run, const char **path)
 {
 	int dir AUTO_FD = -1;
 	struct statfs fs;
 
-	*path = run->spec.scratch ? run->spec.scratch : run->spec.store;
+	*path = place_of(run);
 	errno = 0;
 	if (!*path)
 		return step_fail(run, "the spec names no directory for a scratch on disk");
@@ -150,13 +172,6 @@ static int open_place(struct jail_run *run, const char **path)
 	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAM_MAGIC)
 		return step_fail(run, "%s is in memory itself (tmpfs)", *path);
 	return fd_steal(&dir);
-}
-
-static bool has_room(int file, uint64_t bytes)
-{
-	struct statfs fs;
-
-	return fstatfs(file, &fs) == 0 && fs.f_bavail * (uint64_t)fs.f_bsize >= bytes;
 }
 
 /* Descriptor of the file, or -1 (step_fail). */

@@ -16,6 +16,7 @@
 #ifndef JAIL_DISK_H
 #define JAIL_DISK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct jail_limits;
@@ -35,6 +36,9 @@ const char *disk_find_mke2fs(void);
 
 /* Outer, before the helper: run->disk and run->disk_root. Nothing where the spec does not ask. 0 or -1 (step_fail). */
 int disk_open(struct jail_run *run);
+
+/* Outer: whether there is room for one more such file beside this jail's own. */
+bool disk_has_room_for_next(const struct jail_run *run);
 
 /* Outer, when everything of the jail has ended: nothing more is written to it. */
 void disk_shut_down(int root);

@@ -19,6 +19,7 @@
 #include "sandbox/jail/calls.h"
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/confine.h"
+#include "sandbox/jail/disk.h"
 #include "sandbox/jail/rootfs.h"
 #include "sandbox/jail/run.h"
 
@@ -107,7 +108,8 @@ void sweep_decide(struct sweep *sweep, const struct jail_run *run)
 	const uint64_t next = run->spec.limits.memory_bytes;
 
 	if (sweep->count &&
-	    (run->spec.on_disk || (machine_has() >= next && cgroup_has_room(run, next))))
+	    (run->spec.on_disk ? disk_has_room_for_next(run)
+			       : machine_has() >= next && cgroup_has_room(run, next)))
 		sweep->lock = take_lock();
 }
 

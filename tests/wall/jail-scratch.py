@@ -289,6 +289,25 @@ def not_swept(t, jail, mode):
     t.equal((facts.get("outcome"), seen), ("exited", {}), f"{mode}: nor where the next job would not have room beside it", facts)
 
 
+def swept_on_small_disk(t, jail):
+    """A file that a sweeper still holds is not free for the next jail."""
+    for size, wanted in ((180, 0), (600, 1)):
+        image, at = os.path.join(jail.top, f"disk{size}"), os.path.join(jail.top, f"at{size}")
+        with open(image, "wb") as file:
+            file.truncate(size * MIB)
+        subprocess.run(["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", image], check=True)
+        os.mkdir(at)
+        subprocess.run(["mount", "-o", "loop", image, at], check=True)
+        try:
+            for _ in range(3):
+                facts, seen = run_large(jail, options=["--on-disk", "--scratch", at, "--disk", str(96 * MIB), "--inodes", "40000"])
+                t.equal((facts.get("outcome"), facts.get("value"), len(seen)), ("exited", "0", wanted),
+                        f"a disk of {size} MiB: {'a' if wanted else 'no'} sweeper has a scratch of 96", facts)
+        finally:
+            eventually(lambda: reap() and not below(os.getpid()))
+            subprocess.run(["umount", at], check=True)
+
+
 def sweeper_killed(t, jail):
     child = jail.start("/bin/sh", "-c", MANY, options=layers(jail), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ours = {child.pid}
@@ -348,6 +367,7 @@ def main():
             sizes(t, jail)
             refused(t, jail)
             swept(t, jail, "root", ["--on-disk"])
+            swept_on_small_disk(t, jail)
             killed(t, jail, int(os.environ.get("AGENT_TEST_KILLS", "15")))
         if "user" in modes():
             refused_user(t)
