@@ -8,6 +8,7 @@ look at what a run leaves.
 Everything lies below one temporary directory; nothing of the caller's configuration is used.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -69,6 +70,9 @@ class Place:
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TMPDIR"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
+        # A second of its own for each command of git: two commits that are made in one second of one tree, parent
+        # and message would be one commit.
+        self.seconds = itertools.count(int(time.time()) - 3600)
         self.children = []
         self.groups = orphan_cgroups()
         self._limits = None
@@ -101,7 +105,9 @@ class Place:
         return path
 
     def git(self, *args, cwd=None, check=True, text=True, input=""):
-        done = subprocess.run(("git",) + args, cwd=cwd or self.dir, env=self.env, input=input if text else input.encode(),
+        date = f"{next(self.seconds)} +0000"
+        env = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, **self.env}
+        done = subprocess.run(("git",) + args, cwd=cwd or self.dir, env=env, input=input if text else input.encode(),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text)
         if check and done.returncode:
             raise RuntimeError(f"git {args}: {done.stderr}")
