@@ -23,8 +23,6 @@
  *	can make, and what the repository holds: path policy, jail and tests are still to come.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,27 +44,21 @@
 #include "sandbox/jail_start.h"
 #include "sandbox/jail_take.h"
 
-#define LOG_BYTES_DEFAULT (1 << 20)
 #define TAKE_MS 300000
 
 /* Made before power is given up, used after. */
 static struct jail_handle jail = {
     .pid = -1, .go_fd = -1, .output_fd = -1, .takes = true, .take_fd = -1};
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 /* Still with power: the jail's helper, which waits for the go. */
 static int prestart(struct stage *stage, struct error *err)
 {
 	(void)stage;
-	if (!is_open(FD_FACTS) || !is_open(FD_SPEC))
+	if (!fd_is_open(FD_FACTS) || !fd_is_open(FD_SPEC))
 		return error_set(err, ERROR_ISOLATION,
 				 "no spec for the jail, or nowhere for its facts");
-	return jail_start(&jail, FD_FACTS, FD_SPEC, is_open(FD_EGRESS) ? FD_EGRESS : -1, -1, -1,
-			  -1, err);
+	return jail_start(&jail, FD_FACTS, FD_SPEC, fd_is_open(FD_EGRESS) ? FD_EGRESS : -1, -1,
+			  -1, -1, err);
 }
 
 /* ---- the work tree that the command left ---- */
@@ -200,21 +192,16 @@ static int run_change(const struct stage *stage, struct layout *layout, struct e
 	struct json *files = NULL, *left_out = NULL;
 	unsigned long long total = 0;
 	int truncated = 0, rc = layout_read(stage, layout, err);
-	long long log_bytes = js_int(stage->job, "log_bytes", LOG_BYTES_DEFAULT);
 
-	if (rc == 0 && (log_bytes < 0 || log_bytes > (long long)1 << 30))
-		rc = error_set(err, ERROR_USAGE, "job: log_bytes out of range");
 	if (rc == 0 && strcmp(layout->tree, layout->base_tree) != 0)
 		rc = error_set(err, ERROR_USAGE, "job: a command runs on the base's tree");
 	if (rc == 0)
 		rc = repo_open_job(js_get(stage->job, "paths"), false, &repo, err);
 	if (rc == 0)
-		rc = layout_make(stage, repo, layout, err);
+		rc = layout_go(stage, repo, layout, &jail, err);
 	if (rc == 0)
-		rc = jail_send_go(&jail, &layout->go, err);
-	jail.idle_ms = js_int(stage->job, "idle_ms", 0);
-	if (rc == 0)
-		rc = jail_capture(&jail, FD_LOG, (size_t)log_bytes, &total, &truncated, err);
+		rc = jail_capture(&jail, FD_LOG, (size_t)layout->log_bytes, &total, &truncated,
+				  err);
 	if (rc < 0)
 		return rc;
 	event_progress("looking for what it changed");

@@ -565,7 +565,7 @@ static int read_proxy(const struct json *job, int target_port, struct dial *dial
 	if (!addr_host_is_sane(dial->host))
 		return error_set(err, ERROR_USAGE, "\"%s\" is no host name or address",
 				 dial->host);
-	if (fcntl(FD_SECRET, F_GETFD) >= 0) {
+	if (fd_is_open(FD_SECRET)) {
 		secret = secret_take(FD_SECRET, err);
 		if (!secret)
 			return error_wrap(err, "http.proxyCredential");

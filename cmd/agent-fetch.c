@@ -72,7 +72,7 @@ static int prestart(struct stage *stage, struct error *err)
 	if (jail_start(&warm_jail, FD_FACTS, FD_SPEC, FD_EGRESS, -1, -1, -1, err))
 		return err->kind;
 	has_warm = true;
-	if (fcntl(FD_SPEC2, F_GETFD) < 0)
+	if (!fd_is_open(FD_SPEC2))
 		return 0;
 	if (jail_start(&verify_jail, FD_FACTS2, FD_SPEC2, -1, -1, -1, -1, err))
 		return err->kind;

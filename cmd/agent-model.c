@@ -80,14 +80,9 @@ static void release(struct model *model)
 }
 #define AUTO_MODEL __attribute__((cleanup(release)))
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 static int take_key(struct model *model, struct error *err)
 {
-	if (!model->provider || !is_open(FD_SECRET))
+	if (!model->provider || !fd_is_open(FD_SECRET))
 		return 0;
 	model->key = secret_take(FD_SECRET, err);
 	if (!model->key)
@@ -133,7 +128,7 @@ static int open_provider(struct model *model, const struct stage *stage, struct 
 	int kind;
 
 	if (!model->provider) {
-		if (!is_open(FD_REPLAY))
+		if (!fd_is_open(FD_REPLAY))
 			return error_set(err, ERROR_USAGE, "replay: no recording was given");
 		model->recording = talk_open(FD_REPLAY, false, "recording", &model->scrub, err);
 		return model->recording ? 0 : err->kind;

@@ -27,12 +27,12 @@
  *	tree.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gitops/repo.h"
 #include "pipeline/base/error.h"
+#include "pipeline/base/fdio.h"
 #include "pipeline/base/json.h"
 #include "pipeline/fds.h"
 #include "pipeline/layout.h"
@@ -41,23 +41,17 @@
 #include "sandbox/jail_start.h"
 
 #define TREE_JSON_MAX ((size_t)64 << 20)
-#define LOG_BYTES_DEFAULT (1 << 20)
 
 /* Made before power is given up, used after. */
 static struct jail_handle jail = {.pid = -1, .go_fd = -1, .output_fd = -1, .take_fd = -1};
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 /* Still with power: the jail's helper, which waits for the go. */
 static int prestart(struct stage *stage, struct error *err)
 {
-	bool inherit = is_open(FD_STDOUT);
+	bool inherit = fd_is_open(FD_STDOUT);
 
 	(void)stage;
-	if (!is_open(FD_FACTS) || !is_open(FD_SPEC))
+	if (!fd_is_open(FD_FACTS) || !fd_is_open(FD_SPEC))
 		return error_set(err, ERROR_ISOLATION,
 				 "no spec for the jail, or nowhere for its facts");
 	return jail_start(&jail, FD_FACTS, FD_SPEC, -1, inherit ? FD_STDIN : -1,
@@ -72,7 +66,7 @@ static int check_tree_json(const struct layout *layout, struct error *err)
 	AUTO_JSON struct json *json = NULL;
 	int rc;
 
-	if (!is_open(FD_TREE))
+	if (!fd_is_open(FD_TREE))
 		return strcmp(layout->tree, layout->base_tree) == 0
 			   ? 0
 			   : error_set(err, ERROR_USAGE, "no tree.json for tree %s",
@@ -93,22 +87,17 @@ static int run_test(const struct stage *stage, struct layout *layout, struct err
 	AUTO_REPO struct gitops_repo *repo = NULL;
 	unsigned long long total = 0;
 	int truncated = 0, rc = layout_read(stage, layout, err);
-	long long log_bytes = js_int(stage->job, "log_bytes", LOG_BYTES_DEFAULT);
 
-	if (rc == 0 && (log_bytes < 0 || log_bytes > (long long)1 << 30))
-		rc = error_set(err, ERROR_USAGE, "job: log_bytes out of range");
 	if (rc == 0)
 		rc = check_tree_json(layout, err);
 	if (rc == 0)
 		rc = repo_open_job(js_get(stage->job, "paths"),
 				   stage_path(stage, "objects") != NULL, &repo, err);
 	if (rc == 0)
-		rc = layout_make(stage, repo, layout, err);
+		rc = layout_go(stage, repo, layout, &jail, err);
 	if (rc == 0)
-		rc = jail_send_go(&jail, &layout->go, err);
-	jail.idle_ms = js_int(stage->job, "idle_ms", 0);
-	if (rc == 0)
-		rc = jail_collect(&jail, FD_LOG, (size_t)log_bytes, &total, &truncated, err);
+		rc = jail_collect(&jail, FD_LOG, (size_t)layout->log_bytes, &total, &truncated,
+				  err);
 	return rc < 0 ? rc : layout_write(layout, total, truncated != 0, err);
 }
 

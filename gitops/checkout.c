@@ -498,24 +498,19 @@ static int walk(struct writer *w, git_tree *old, git_tree *now)
 /* Directories get their time when nobody writes in them any more. */
 static int settle(const struct writer *w, int dir)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *list = fd_list(dir, ".");
+	const struct dirent *entry;
 	int rc = 0;
 
-	if (!list) {
-		if (copy >= 0)
-			close(copy);
+	if (!list)
 		return -1;
-	}
-	while (rc == 0 && (entry = readdir(list))) {
+	while (rc == 0 && (entry = fd_next(list))) {
 		int child AUTO_FD = -1;
 
-		if (entry->d_type == DT_REG || strcmp(entry->d_name, ".") == 0 ||
-		    strcmp(entry->d_name, "..") == 0)
+		if (entry->d_type == DT_REG)
 			continue;
-		child = openat(copy, entry->d_name,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		child =
+		    openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (child >= 0)
 			rc = settle(w, child);
 		else if (errno != ENOTDIR && errno != ELOOP && errno != ENXIO)

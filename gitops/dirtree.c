@@ -102,17 +102,14 @@ static int look(struct making *making, const char *path, struct stat *st)
 /* Names in a directory that are the same as name but for case. */
 static int note_siblings(struct making *making, const char *dir, const char *name, size_t len)
 {
-	int fd = fd_open_beneath(making->dirfd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
-	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	DIR *stream = fd_list_taking(
+	    fd_open_beneath(making->dirfd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0));
 	const struct dirent *entry;
 	size_t count = 0;
 	int rc = 0;
 
-	if (!stream) {
-		if (fd >= 0)
-			close(fd);
+	if (!stream)
 		return 0;
-	}
 	while (rc == 0 && count < SIBLINGS_MAX && (entry = readdir(stream))) {
 		size_t other = strlen(entry->d_name);
 		if (!path_same_fold(name, len, entry->d_name, other) ||

@@ -120,7 +120,8 @@ int edit_decide_error(struct edit_job *job, int rc, enum edit_code code)
 
 /* ---- preparing ---- */
 
-int edit_check_filter(struct edit_job *job, const char *path)
+/* What a filter driver (LFS) stores is not what a person sees: refused. */
+static int check_filter(struct edit_job *job, const char *path)
 {
 	struct attr_facts facts;
 	char shown[128];
@@ -168,7 +169,7 @@ int edit_look(struct edit_job *job, bool must)
 	case VIEW_EXEC:
 		break;
 	}
-	return job->edit->op == EDIT_DELETE ? 0 : edit_check_filter(job, path);
+	return job->edit->op == EDIT_DELETE ? 0 : check_filter(job, path);
 }
 
 int edit_load(struct edit_job *job)
@@ -252,7 +253,7 @@ static bool has_word(const char *text, const char *const *words, size_t count)
 }
 
 /* A comment that stands for code that was left out: "// ... rest unchanged". */
-bool edit_is_elision(const struct line *line)
+static bool is_elision(const struct line *line)
 {
 	static const char *const left_out[] = {"existing", "rest of",  "remain",  "unchanged",
 					       "same as",  "previous", "omitted", "other "};
@@ -277,7 +278,7 @@ bool edit_is_gap(const struct line *line)
 
 	return (rest.len == 3 &&
 		(!memcmp(rest.text, "...", 3) || !memcmp(rest.text, "\xE2\x80\xA6", 3))) ||
-	       edit_is_elision(line);
+	       is_elision(line);
 }
 
 /* Whether the new text leaves something out that the file does not leave out in the same
@@ -292,7 +293,7 @@ bool edit_elides(const struct edit_job *job, const struct strbuf *text)
 		/* a whole file's line of dots at its left edge is no code either */
 		bool gap = job->edit->op == EDIT_WRITE && line->len && line->text[0] != ' ' &&
 			   line->text[0] != '\t' && edit_is_gap(line);
-		if ((gap || edit_is_elision(line)) &&
+		if ((gap || is_elision(line)) &&
 		    !memmem(job->data.data, job->data.len, line->text, line->len))
 			return true;
 	}
@@ -522,7 +523,7 @@ int edit_look_target(struct edit_job *job, const char *to)
 	text_escape(shown, sizeof(shown), to, strlen(to));
 	if (rc < 0)
 		return edit_decide_error(job, rc, EDIT_PATH);
-	if ((rc = edit_check_filter(job, to)) < 0 || job->result->code)
+	if ((rc = check_filter(job, to)) < 0 || job->result->code)
 		return rc;
 	if (strcmp(job->edit->path, to) == 0)
 		return edit_decide(job, EDIT_NOOP, "'%s' has this name already", job->path);

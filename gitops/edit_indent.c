@@ -164,8 +164,9 @@ static bool add_steps(const struct indent_unit *unit, const char *rest, size_t l
 	return true;
 }
 
-bool indent_translate(const struct indent_map *map, const char *from, size_t len,
-		      struct strbuf *out)
+/* Appends the file's indentation for one of the edit's. False when the map does not say. */
+static bool indent_translate(const struct indent_map *map, const char *from, size_t len,
+			     struct strbuf *out)
 {
 	const struct indent_pair *pair = indent_get(map, from, len), *best = NULL;
 	struct indent_unit unit;

@@ -29,10 +29,6 @@ void indent_release(struct indent_map *map);
 /* Whether the file's lines match old's at one consistent map, which is left in map. */
 bool indent_match(const struct line *file, const struct lines *old, struct indent_map *map);
 
-/* Appends the file's indentation for one of the edit's. False when the map does not say. */
-bool indent_translate(const struct indent_map *map, const char *from, size_t len,
-		      struct strbuf *out);
-
 /* Appends a new line's text, without its end, indented by the map (NULL: as it is). 0, or -1
  * when the map does not say how. */
 int indent_add_line(const struct indent_map *map, const struct line *line, struct strbuf *out);

@@ -41,11 +41,9 @@ int edit_load(struct edit_job *job);
  * when it has no place there. */
 bool edit_convert(const struct edit_job *job, const char *text, size_t len, struct strbuf *out);
 
-/* A comment that stands for code that was left out; whether the new text has one that the
- * file has not. */
-bool edit_is_elision(const struct line *line);
-/* The same, or a line of nothing but "...". */
+/* A line that stands for code that was left out: a comment that says so, or nothing but "...". */
 bool edit_is_gap(const struct line *line);
+/* Whether the new text has such a comment that the file has not. */
 bool edit_elides(const struct edit_job *job, const struct strbuf *text);
 
 /* Puts the new bytes; the last step of every edit that writes. */
@@ -53,8 +51,6 @@ int edit_put(struct edit_job *job, enum view_kind kind, const struct strbuf *byt
 
 size_t edit_count_lines(const char *data, size_t len);
 
-/* What a filter driver (LFS) stores is not what a person sees: refused. */
-int edit_check_filter(struct edit_job *job, const char *path);
 /* The kind that a file gets by the edit's mode. */
 enum view_kind edit_kind(const struct edit_job *job, enum view_kind before);
 /* Whether mode is one that a file can get; 0 is. */

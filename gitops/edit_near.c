@@ -13,7 +13,8 @@
 /* Above this many comparisons only the first lines of old are looked for. */
 #define NEAR_WORK_MAX ((size_t)4 << 20)
 
-void near_line(const struct lines *lines, size_t index, struct strbuf *out)
+/* Appends "  12 | text" and a newline; the line escaped and cut. */
+static void near_line(const struct lines *lines, size_t index, struct strbuf *out)
 {
 	char shown[SHOWN_LINE_BYTES];
 

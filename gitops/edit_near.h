@@ -17,7 +17,4 @@ void near_describe(const struct text_file *file, const char *old, size_t len,
 /* Appends where the places are: line numbers and the first line of each, at most 20. */
 void near_places(const struct text_file *file, const struct places *places, struct strbuf *out);
 
-/* Appends "  12 | text" and a newline; the line escaped and cut. */
-void near_line(const struct lines *lines, size_t index, struct strbuf *out);
-
 #endif

@@ -258,13 +258,12 @@ static int add_ref(struct json *out, const char *name, const char *oid, struct e
 static int list_loose(int common, const char *name, unsigned depth, struct json *out,
 		      struct error *err)
 {
-	int fd = fd_open_beneath(common, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = fd_list_taking(
+	    fd_open_beneath(common, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0));
 	struct dirent *entry;
 	int rc = 0;
 
 	if (!dir) {
-		fd_close_ptr(&fd);
 		/* emptied and taken away by git meanwhile, or a link that leads out */
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV
 			   ? 0

@@ -111,7 +111,8 @@ static bool is_test_name(const char *name)
 	       (size > 2 && strcmp(stem + size - 2, "IT") == 0 && ends_with(name, ".java"));
 }
 
-bool tamper_is_test(const char *path)
+/* By its directories or its name. */
+static bool is_test_path(const char *path)
 {
 	static const char *const directories[] = {"test",     "tests",	 "__tests__", "spec",
 						  "specs",    "e2e",	 "testing",   "t",
@@ -132,7 +133,7 @@ bool tamper_same_role(const char *from, const char *to)
 		return is_snapshot(to);
 	if (strcmp(from_end ? from_end : "", to_end ? to_end : "") != 0)
 		return false;
-	return is_test_name(from_name) ? is_test_name(to_name) : tamper_is_test(to);
+	return is_test_name(from_name) ? is_test_name(to_name) : is_test_path(to);
 }
 
 static bool has_program(const char *command, const char *program)
@@ -470,7 +471,7 @@ static bool has_inline_tests(const struct tamper_file *file)
 
 size_t tamper_find(const struct tamper_file *file, struct tamper found[TAMPER_KIND_COUNT])
 {
-	bool test = tamper_is_test(file->path), snapshot = is_snapshot(file->path);
+	bool test = is_test_path(file->path), snapshot = is_snapshot(file->path);
 	struct line_changes changes;
 	size_t used = 0;
 

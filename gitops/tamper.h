@@ -45,9 +45,6 @@ size_t tamper_find(const struct tamper_file *file, struct tamper found[TAMPER_KI
 /* "deleted", "removed", "skipped", … */
 const char *tamper_kind_text(enum tamper_kind kind);
 
-/* Whether a path is one of tests, by its directories or its name. */
-bool tamper_is_test(const char *path);
-
 /* Whether what is moved from one path to the other is still what it was for a test runner: a
  * test that it finds, a snapshot, a configuration that counts. */
 bool tamper_same_role(const char *from, const char *to);

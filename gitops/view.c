@@ -62,9 +62,9 @@ bool view_is_binary(const char *data, size_t len)
 	return memchr(data, '\0', len < 8000 ? len : 8000) != NULL;
 }
 
-void view_to_utf8(const char *data, size_t len, struct strbuf *out)
+void view_to_utf8(const char *data, size_t len, bool utf8, struct strbuf *out)
 {
-	if (text_is_utf8(data, len)) {
+	if (utf8) {
 		strbuf_add(out, data, len);
 		return;
 	}

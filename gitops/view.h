@@ -70,10 +70,11 @@ bool view_is_binary(const char *data, size_t len);
 
 /*
  * A text file's bytes as UTF-8, to be shown to a model: as they are when they are UTF-8, else
- * taken as ISO 8859-1. Edits of such a file are taken back the same way (gitops/edit.h), so
- * what was shown can be edited. Appended to out.
+ * taken as ISO 8859-1. utf8: whether the whole file is, of which these may be a part. Edits of
+ * such a file are taken back the same way (gitops/edit.h), so what was shown can be edited.
+ * Appended to out.
  */
-void view_to_utf8(const char *data, size_t len, struct strbuf *out);
+void view_to_utf8(const char *data, size_t len, bool utf8, struct strbuf *out);
 
 struct view_entry {
 	char *path;	     /* owned; relative to the root of the tree */

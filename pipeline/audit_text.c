@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/base/json.h"
@@ -23,8 +22,7 @@ line(struct strbuf *out, const char *format, ...)
 	size_t size;
 
 	va_start(args, format);
-	if (vasprintf(&raw, format, args) < 0)
-		abort();
+	raw = mem_vprintf(format, args);
 	va_end(args);
 	size = 8 * strlen(raw) + 8;
 	shown = mem_calloc(size, 1);

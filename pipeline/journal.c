@@ -186,8 +186,7 @@ void journal_note(struct journal *journal, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	if (vasprintf(&raw, format, args) < 0)
-		raw = mem_strdup("?");
+	raw = mem_vprintf(format, args);
 	va_end(args);
 	js_set_str(fields, "text", raw);
 	journal_event(journal, "note", fields);

@@ -277,18 +277,14 @@ static int move_away(const char *state, int base, const char *name)
 static void remove_leftovers(const char *state, int base, const char *tree)
 {
 	AUTO_FREE char *prefix = mem_printf(".tmp-%s-", tree);
-	int copy = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *dir = fd_list(base, ".");
+	const struct dirent *entry;
 
-	if (!dir) {
-		fd_close_ptr(&copy);
-		return;
-	}
-	while ((entry = readdir(dir)))
+	while ((entry = fd_next(dir)))
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
 			(void)move_away(state, base, entry->d_name);
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 }
 
 char *layerstore_begin(const char *state, const char *tree, uid_t uid, struct error *err)
@@ -374,17 +370,14 @@ void layerstore_abandon(const char *state, const char *path)
 int layerstore_flush(const char *state, struct error *err)
 {
 	int base AUTO_FD = open_base(state);
-	int copy = base < 0 ? -1 : openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *dir = base < 0 ? NULL : fd_list(base, ".");
+	const struct dirent *entry;
 	bool flushed = false;
 	int result = 0;
 
-	if (!dir) {
-		fd_close_ptr(&copy);
+	if (!dir)
 		return error_errno(err, ERROR_FAILED, errno, "%s/store/base", state);
-	}
-	while (result == 0 && (entry = readdir(dir))) {
+	while (result == 0 && (entry = fd_next(dir))) {
 		struct layer_sealed sealed;
 		bool usable = false;
 		int layer AUTO_FD = -1, mark AUTO_FD = -1;

@@ -19,6 +19,10 @@
 #include "pipeline/events.h"
 #include "pipeline/fds.h"
 #include "pipeline/stage.h"
+#include "sandbox/jail_start.h"
+
+#define LOG_BYTES_DEFAULT (1 << 20)
+#define LOG_BYTES_MAX (1 << 30)
 
 int layout_read(const struct stage *stage, struct layout *layout, struct error *err)
 {
@@ -33,6 +37,9 @@ int layout_read(const struct stage *stage, struct layout *layout, struct error *
 	layout->deps = js_str(stage->job, "deps", NULL);
 	layout->git = js_bool(stage->job, "git", false);
 	layout->time = js_int(stage->job, "time", 0);
+	layout->log_bytes = js_int(stage->job, "log_bytes", LOG_BYTES_DEFAULT);
+	if (layout->log_bytes < 0 || layout->log_bytes > LOG_BYTES_MAX)
+		return error_set(err, ERROR_USAGE, "job: log_bytes out of range");
 	if (!layout->store || !layout->scratch)
 		return error_set(err, ERROR_USAGE, "job: no store or scratch among its paths");
 	if (!text_is_hex(layout->tree, GITOPS_OID_SIZE - 1) ||
@@ -202,5 +209,14 @@ int layout_write(const struct layout *layout, unsigned long long total, bool tru
 	strbuf_addc(&text, '\n');
 	if (fd_write_all(FD_OUT, text.data, text.len) < 0)
 		return error_errno(err, ERROR_FAILED, errno, "layout.json cannot be written");
+	return 0;
+}
+
+int layout_go(const struct stage *stage, struct gitops_repo *repo, struct layout *layout,
+	      struct jail_handle *jail, struct error *err)
+{
+	if (layout_make(stage, repo, layout, err) || jail_send_go(jail, &layout->go, err))
+		return err->kind;
+	jail->idle_ms = js_int(stage->job, "idle_ms", 0);
 	return 0;
 }

@@ -19,12 +19,15 @@ struct layout {
 	const char *deps;				/* NULL: none */
 	struct jail_go go;				/* owned */
 	bool git;
-	long long time; /* of the base commit */
+	long long time;	     /* of the base commit */
+	long long log_bytes; /* most of what the payload prints that is kept */
 };
+
+struct jail_handle;
 
 /*
  * From the job: {"paths":{"store","scratch"},"tree","base_tree","deps":key|null,"git":bool,
- * "time":seconds of the base}. 0 or ERROR_USAGE.
+ * "time":seconds of the base,"log_bytes":N?}. 0 or ERROR_USAGE.
  */
 int layout_read(const struct stage *stage, struct layout *layout, struct error *err);
 void layout_release(struct layout *layout);
@@ -33,6 +36,10 @@ void layout_release(struct layout *layout);
  * kind. */
 int layout_make(const struct stage *stage, struct gitops_repo *repo, struct layout *layout,
 		struct error *err);
+
+/* layout_make, and the go. 0 or an error kind. */
+int layout_go(const struct stage *stage, struct gitops_repo *repo, struct layout *layout,
+	      struct jail_handle *jail, struct error *err);
 
 /* Whether the dependency layer has something at a path of the work tree: 1 or 0; ERROR_FAILED. What a link in the
  * layer leads to is not the layer's. */

@@ -372,21 +372,15 @@ int rundir_file(const struct rundir *run, const char *name, struct error *err)
 
 static int give_below(int dirfd, uid_t uid, unsigned depth)
 {
-	int copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *dir = fd_list_taking(fcntl(dirfd, F_DUPFD_CLOEXEC, 3));
+	const struct dirent *entry;
 	int result = fchown(dirfd, uid, uid);
 
-	if (!dir) {
-		if (copy >= 0)
-			close(copy);
+	if (!dir)
 		return -1;
-	}
-	while (result == 0 && (entry = readdir(dir))) {
+	while (result == 0 && (entry = fd_next(dir))) {
 		int child;
 
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
 		if (entry->d_type != DT_DIR) {
 			result = fchownat(dirfd, entry->d_name, uid, uid, AT_SYMLINK_NOFOLLOW);
 			continue;

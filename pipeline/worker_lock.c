@@ -62,16 +62,12 @@ static bool may_begin(int dirfd, const char *name)
 
 void worker_lock_sweep(int dirfd)
 {
-	int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *dir = fd_list(dirfd, ".");
+	const struct dirent *entry;
 
-	if (!dir) {
-		fd_close_ptr(&copy);
-		return;
-	}
-	while ((entry = readdir(dir)))
+	while ((entry = fd_next(dir)))
 		if (!may_begin(dirfd, entry->d_name))
 			worker_lock_is_free(dirfd, entry->d_name);
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 }

@@ -31,7 +31,7 @@ void client_release(struct client *client)
 
 static int take_token(struct client *client, struct error *err)
 {
-	if (fcntl(FD_SECRET, F_GETFD) < 0)
+	if (!fd_is_open(FD_SECRET))
 		return 0;
 	client->token = secret_take(FD_SECRET, err);
 	if (!client->token)

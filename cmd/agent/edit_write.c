@@ -228,17 +228,13 @@ static int move_object(int from, int to, const char *fan, const char *name, stru
 
 static int move_fan(int from, int to, const char *fan, struct error *err)
 {
-	int fd = fd_open_beneath(from, fan, O_RDONLY | O_DIRECTORY, 0);
-	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	DIR *stream = fd_list_taking(fd_open_beneath(from, fan, O_RDONLY | O_DIRECTORY, 0));
 	const struct dirent *entry;
 	int result = 0;
 
-	if (!stream) {
-		if (fd >= 0)
-			close(fd);
+	if (!stream)
 		return error_errno(err, ERROR_FAILED, errno, "%s", fan);
-	}
-	while (result == 0 && (entry = readdir(stream)))
+	while (result == 0 && (entry = fd_next(stream)))
 		if (text_is_hex(entry->d_name, 38))
 			result = move_object(from, to, fan, entry->d_name, err);
 	closedir(stream);

@@ -86,11 +86,10 @@ static void each(struct sweep *sweep, const char *below, visit_fn *visit)
 {
 	char *path AUTO_FREE = mem_printf("%s/%s", sweep->state, below);
 	DIR *dir = opendir(path);
-	struct dirent *entry;
+	const struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			visit(sweep, dirfd(dir), entry->d_name);
+	while ((entry = fd_next(dir)))
+		visit(sweep, dirfd(dir), entry->d_name);
 	if (dir)
 		closedir(dir);
 }

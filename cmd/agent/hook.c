@@ -20,14 +20,12 @@
 #include "pipeline/base/mem.h"
 #include "pipeline/base/strbuf.h"
 #include "pipeline/base/text.h"
-#include "pipeline/fds.h"
 #include "pipeline/publish/rules.h"
 #include "task.h"
 
 #define INPUT_MAX (64 << 20)
 #define REFUSALS_SAID 20
 #define CHAINED_S 3600
-#define FACTS_MAX (64 << 20)
 #define OPTIONS_MAX 1000
 #define LOOKED_AT_MAX 1000 /* updates whose objects are read in one push */
 #define ATTEST "refs/agent/attest/"
@@ -271,17 +269,12 @@ static void judge_names(struct push *push)
 
 /* ---- rules that objects decide ---- */
 
-static struct json *facts_job(const struct push *push, const struct options *options)
+static struct json *facts_job(const struct push *push)
 {
 	struct json *job = js_object_new(), *updates = js_array_new();
-	struct json *paths = repository_paths(&push->repo);
 	size_t tasks = 0;
 
-	js_unset(paths, "workdir");
-	js_set(job, "paths", paths);
-	js_set_str(job, "rev", push->rules.config_ref);
 	js_set_str(job, "option", push->option);
-	js_set(job, "policy", edit_policy(options->config));
 	for (size_t i = 0; i < push->count; i++)
 		tasks += push->updates[i].task;
 	for (size_t i = 0; i < push->count; i++) {
@@ -306,10 +299,8 @@ static struct json *facts_job(const struct push *push, const struct options *opt
 static int read_facts(struct push *push, struct supervisor *sup, const struct options *options,
 		      struct error *err)
 {
-	struct json *job AUTO_JSON = facts_job(push, options);
+	struct json *job AUTO_JSON = facts_job(push);
 	size_t wanted = js_len(js_get(job, "updates")), next = 0;
-	struct supervised stage = {0};
-	int out AUTO_FD = memfd_create("pushed", MFD_CLOEXEC), result;
 
 	if (wanted == 0)
 		return 0;
@@ -319,20 +310,10 @@ static int read_facts(struct push *push, struct supervisor *sup, const struct op
 			  LOOKED_AT_MAX);
 		return error_next(err, "push them in parts");
 	}
-	if (out < 0)
-		return error_errno(err, ERROR_FAILED, errno, "memfd_create");
-	result = supervise_start(sup, &stage, STAGE_PUSHED, job,
-				 (struct spawn_fd[]){{FD_OUT, out}}, 1, 0, NULL, NULL, err);
-	if (result == 0)
-		result = supervise_wait(sup, &stage, err);
-	supervise_end(sup, &stage);
-	if (result)
-		return result;
-	push->facts = js_read_fd(out, FACTS_MAX, "what was pushed", err);
-	if (!push->facts || js_check_kind(push->facts, "pushed", 1, err))
+	push->facts =
+	    task_ask_pushed(&push->repo, push->rules.config_ref, sup, job, options, err);
+	if (!push->facts)
 		return err->kind;
-	if (js_len(js_get(push->facts, "updates")) != wanted)
-		return error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
 	for (size_t i = 0; i < push->count; i++)
 		if (push->updates[i].task || push->updates[i].gated || push->updates[i].judged)
 			push->updates[i].facts = js_at(js_get(push->facts, "updates"), next++);

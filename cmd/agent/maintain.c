@@ -41,8 +41,9 @@ void upkeep_complain(struct upkeep *upkeep, const struct error *err)
 
 /* ---- one task ---- */
 
-long long upkeep_due(const struct upkeep_place *place, const struct task *task,
-		     const struct json *row, long long now)
+/* When it is due next, by its schedule and what was dealt with last; -1: never by a schedule. */
+static long long next_due(const struct upkeep_place *place, const struct task *task,
+			  const struct json *row, long long now)
 {
 	long long jitter = schedule_jitter(place->path, task->name, task->jitter_s);
 	long long from = js_int(row, "handled", now) - jitter, next;
@@ -83,7 +84,7 @@ static int begin_chore(struct chore *chore, struct error *err)
 	    .again = options->again,
 	    .disabled = chore->task->disabled,
 	    .now = now,
-	    .due = upkeep_due(chore->place, chore->task, chore->row, now),
+	    .due = next_due(chore->place, chore->task, chore->row, now),
 	    .outcome = outcome_parse(js_str(chore->row, "outcome", "")),
 	    .attempts = js_int(chore->row, "attempts", 0),
 	    .proposal = proposal_parse(js_str(chore->row, "state", "")),
@@ -264,7 +265,7 @@ static int list_task(struct upkeep *upkeep, const struct upkeep_place *place,
 	if (!row)
 		return err->kind;
 	upkeep_tell(upkeep, place, task, row,
-		    task->disabled ? -1 : upkeep_due(place, task, row, time(NULL)),
+		    task->disabled ? -1 : next_due(place, task, row, time(NULL)),
 		    js_str(row, "outcome", ""), js_str(row, "reason", ""));
 	return 0;
 }

@@ -71,10 +71,6 @@ int upkeep_run(struct upkeep *upkeep, const struct upkeep_place *place, const st
 	       const char *resume, const char *inputs, char **words, char **reason,
 	       struct error *err);
 
-/* When it is due next, by its schedule and what was dealt with last; -1: never by a schedule. */
-long long upkeep_due(const struct upkeep_place *place, const struct task *task,
-		     const struct json *row, long long now);
-
 /* Adds what --list and --json show of a task. */
 void upkeep_tell(struct upkeep *upkeep, const struct upkeep_place *place,
 		 const struct task *task, const struct json *row, long long due,

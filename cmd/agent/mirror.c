@@ -27,7 +27,6 @@
 #include "pipeline/spawn.h"
 #include "pipeline/url.h"
 
-#define KNOWN_HOSTS_MAX (1 << 20)
 #define TIMEOUT_S 1800
 #define BYTES_MAX (8LL << 30)
 #define MARK "agent-mirror" /* in a directory that mirror.NAME.path names: it is ours */
@@ -172,19 +171,12 @@ static int make_dir(const char *path, struct error *err)
 
 static bool is_empty(int dir)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
-	const struct dirent *entry;
-	size_t count = 0;
+	DIR *stream = fd_list(dir, ".");
+	bool empty = stream && !fd_next(stream);
 
-	if (!stream) {
-		fd_close_ptr(&copy);
-		return false;
-	}
-	while ((entry = readdir(stream)))
-		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-	closedir(stream);
-	return count == 0;
+	if (stream)
+		closedir(stream);
+	return empty;
 }
 
 /* A fetch takes away and gives away what it finds in a directory: one that was somebody's before is none for a mirror.
@@ -240,20 +232,13 @@ static int prepare(struct fetching *f, const char *state, struct error *err)
 
 static int add_known_hosts(const struct fetching *f, struct json *remote, struct error *err)
 {
-	const char *home = getenv("HOME"), *named = f->mirror->known_hosts;
-	char *path AUTO_FREE =
-	    named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
-	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	int fd AUTO_FD = open_plain(path);
-
-	strbuf_init(&text, KNOWN_HOSTS_MAX);
-	if (fd < 0 || fd_read_all(fd, &text) < 0) {
-		error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
-		return error_next(err, "name the file with mirror.%s.knownHosts",
-				  f->mirror->name);
-	}
-	js_set_strn(remote, "known_hosts", text.data, text.len);
-	return 0;
+	if (step_known_hosts(f->mirror->known_hosts, remote, err) == 0)
+		return 0;
+	return error_next(
+	    err,
+	    "connect once with ssh and check the host's key, or name the file with "
+	    "mirror.%s.knownHosts",
+	    f->mirror->name);
 }
 
 /* ---- packing ---- */

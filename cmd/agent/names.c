@@ -81,33 +81,28 @@ static void print(struct names *names)
 static const char *const branches[] = {"refs/heads/", NULL};
 static const char *const revisions[] = {"refs/heads/", "refs/tags/", "refs/remotes/", NULL};
 
-/* The files below dir, each by its path behind prefix. Takes dir. */
-static void add_loose(struct names *names, int dir, const char *prefix, int depth)
+/* The files below at/dir, each by its path behind prefix. */
+static void add_loose(struct names *names, int at, const char *dir, const char *prefix,
+		      int depth)
 {
-	DIR *stream = dir < 0 ? NULL : fdopendir(dir);
+	DIR *stream = fd_list(at, dir);
 	const struct dirent *entry;
 
-	if (!stream) {
-		fd_close_ptr(&dir);
-		return;
-	}
-	while (names->seen < NAMES_MAX && (entry = readdir(stream))) {
+	while (names->seen < NAMES_MAX && (entry = fd_next(stream))) {
 		char *name AUTO_FREE = mem_printf("%s%s", prefix, entry->d_name);
 		char *below AUTO_FREE = mem_printf("%s/", name);
 		struct stat st;
 
 		if (entry->d_name[0] == '.' ||
-		    fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		if (S_ISREG(st.st_mode))
 			add(names, name);
 		else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-			add_loose(names,
-				  openat(dir, entry->d_name,
-					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-				  below, depth + 1);
+			add_loose(names, dirfd(stream), entry->d_name, below, depth + 1);
 	}
-	closedir(stream);
+	if (stream)
+		closedir(stream);
 }
 
 /* "OID REF" a line (gitrepository-layout(5)). */
@@ -139,10 +134,7 @@ static int add_refs(struct names *names, const char *const *below, struct error 
 		int dir AUTO_FD = open(repo.common_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		for (size_t i = 0; dir >= 0 && below[i]; i++)
-			add_loose(names,
-				  openat(dir, below[i],
-					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-				  "", 0);
+			add_loose(names, dir, below[i], "", 0);
 		if (dir >= 0)
 			add_packed(names, dir, below);
 	}

@@ -46,25 +46,28 @@ static void close_files(struct publish_files *files)
 
 /* ---- the remote ---- */
 
-static int add_known_hosts(const struct run *run, struct json *remote, struct error *err)
+int step_known_hosts(const char *named, struct json *remote, struct error *err)
 {
-	const char *named = config_get(run->config, "publish.knownHosts"),
-		   *home = getenv("HOME");
+	const char *home = getenv("HOME");
 	char *path AUTO_FREE =
 	    named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
 	int fd AUTO_FD = open_plain(path);
 
 	strbuf_init(&text, KNOWN_HOSTS_MAX);
-	if (fd < 0 || fd_read_all(fd, &text) < 0) {
-		error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
-		return error_next(
-		    err,
-		    "connect once with ssh and check the host's key, or name the file with "
-		    "publish.knownHosts");
-	}
+	if (fd < 0 || fd_read_all(fd, &text) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
 	js_set_strn(remote, "known_hosts", text.data, text.len);
 	return 0;
+}
+
+static int add_known_hosts(const struct run *run, struct json *remote, struct error *err)
+{
+	if (step_known_hosts(config_get(run->config, "publish.knownHosts"), remote, err) == 0)
+		return 0;
+	return error_next(
+	    err, "connect once with ssh and check the host's key, or name the file with "
+		 "publish.knownHosts");
 }
 
 int step_open_credential(const struct run *run, const char *kind, int *fd, struct error *err)

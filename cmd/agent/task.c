@@ -63,7 +63,8 @@ void task_site_release(struct task_site *site)
 	repository_release(&site->repo);
 }
 
-char *task_name(const struct hook_rules *rules, const char *ref)
+/* Of refs/heads/task/x by the pattern refs/heads/task/STAR it is x. Owned by the caller. */
+static char *task_name(const struct hook_rules *rules, const char *ref)
 {
 	size_t skip = strncmp(ref, "refs/heads/", 11) == 0 ? 11 : 5;
 
@@ -171,35 +172,32 @@ static void drop_kept(const struct repository *repo, const char *ref, const char
 
 static void sweep_kept(const struct repository *repo)
 {
-	int fd = kept_dir(repo);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
+	DIR *dir = fd_list_taking(kept_dir(repo));
+	const struct dirent *entry;
 	struct stat st;
 
-	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	while ((entry = fd_next(dir)))
+		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    st.st_mtime + KEPT_S < time(NULL))
-			unlinkat(fd, entry->d_name, 0);
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir)
 		closedir(dir);
-	else
-		fd_close_ptr(&fd);
 }
 
 /* ---- what the repository says ---- */
 
-static struct json *ask_repository(struct task_site *site, struct supervisor *sup,
-				   struct json *job, const struct options *options,
-				   struct error *err)
+struct json *task_ask_pushed(const struct repository *repo, const char *config_ref,
+			     struct supervisor *sup, struct json *job,
+			     const struct options *options, struct error *err)
 {
-	struct json *paths = repository_paths(&site->repo), *facts AUTO_JSON = NULL;
+	struct json *paths = repository_paths(repo), *facts AUTO_JSON = NULL;
+	size_t wanted = js_len(js_get(job, "updates"));
 	struct supervised stage = {0};
 	int out AUTO_FD = memfd_create("pushed", MFD_CLOEXEC), result;
 
 	js_unset(paths, "workdir");
 	js_set(job, "paths", paths);
-	js_set_str(job, "rev", site->rules.config_ref);
+	js_set_str(job, "rev", config_ref);
 	js_set(job, "policy", edit_policy(options->config));
 	if (out < 0) {
 		error_errno(err, ERROR_FAILED, errno, "memfd_create");
@@ -215,6 +213,10 @@ static struct json *ask_repository(struct task_site *site, struct supervisor *su
 	facts = js_read_fd(out, FACTS_MAX, "what was pushed", err);
 	if (!facts || js_check_kind(facts, "pushed", 1, err))
 		return NULL;
+	if (js_len(js_get(facts, "updates")) != wanted) {
+		error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
+		return NULL;
+	}
 	return MEM_STEAL(facts);
 }
 
@@ -442,11 +444,10 @@ static int read_rest(const struct take *take, const struct task_ask *const *asks
 	}
 	if (!js_len(updates))
 		return 0;
-	told = ask_repository(take->site, take->sup, job, take->options, err);
+	told = task_ask_pushed(&take->site->repo, take->site->rules.config_ref, take->sup, job,
+			       take->options, err);
 	if (!told)
 		return err->kind;
-	if (js_len(js_get(told, "updates")) != js_len(updates))
-		return error_set(err, ERROR_FAILED, "agent-apply pushed told of other refs");
 	for (size_t i = 0; i < count; i++)
 		if (!facts[i])
 			facts[i] = js_copy(js_at(js_get(told, "updates"), next++));
@@ -596,7 +597,9 @@ int task_news(struct task_site *site, struct queue *queue, struct supervisor *su
 	*count = 0;
 	js_set_bool(job, "list", true);
 	js_set(job, "updates", js_array_new());
-	*facts = tips ? ask_repository(site, sup, job, options, err) : NULL;
+	*facts =
+	    tips ? task_ask_pushed(&site->repo, site->rules.config_ref, sup, job, options, err)
+		 : NULL;
 	if (!*facts)
 		return err->kind;
 	refs = js_get(*facts, "refs");

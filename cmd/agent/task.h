@@ -65,7 +65,12 @@ int task_keep(const struct repository *repo, const char *ref, const char *tip,
 	      const struct json *facts, struct error *err);
 #define TASK_KEEP_MAX 32 /* tasks of one push that are kept: each may have a MiB */
 
-/* The name of a task: of refs/heads/task/x by the pattern refs/heads/task/STAR it is x. Owned by the caller. */
-char *task_name(const struct hook_rules *rules, const char *ref);
+/*
+ * Asks agent-apply pushed about updates: job has them, and what else of gitops/pushed.h the caller asks; where they are, the rules and
+ * the policy are added. What it tells, of each update in order; new. NULL with err.
+ */
+struct json *task_ask_pushed(const struct repository *repo, const char *config_ref,
+			     struct supervisor *sup, struct json *job,
+			     const struct options *options, struct error *err);
 
 #endif

@@ -274,19 +274,15 @@ static void remove_entry(struct removal *removal, int dirfd, const char *name, u
 
 static void remove_content(struct removal *removal, int dirfd, unsigned depth)
 {
-	int copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *dir = fd_list_taking(fcntl(dirfd, F_DUPFD_CLOEXEC, 3));
+	const struct dirent *entry;
 
 	if (!dir) {
 		removal_failed(removal);
-		if (copy >= 0)
-			close(copy);
 		return;
 	}
-	while ((entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			remove_entry(removal, dirfd, entry->d_name, depth);
+	while ((entry = fd_next(dir)))
+		remove_entry(removal, dirfd, entry->d_name, depth);
 	closedir(dir);
 }
 
@@ -331,4 +327,39 @@ size_t fd_columns(int fd)
 	if (isatty(fd) != 1)
 		return 0;
 	return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
+}
+
+/* ---- directories ---- */
+
+DIR *fd_list_taking(int fd)
+{
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int cause = errno;
+
+	if (!dir && fd >= 0) {
+		close(fd);
+		errno = cause;
+	}
+	return dir;
+}
+
+DIR *fd_list(int dirfd, const char *name)
+{
+	return fd_list_taking(
+	    openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+const struct dirent *fd_next(DIR *dir)
+{
+	const struct dirent *entry;
+
+	do
+		entry = dir ? readdir(dir) : NULL;
+	while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+	return entry;
+}
+
+bool fd_is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
 }

@@ -5,6 +5,8 @@
 #ifndef BASE_FDIO_H
 #define BASE_FDIO_H
 
+#include <dirent.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -42,6 +44,15 @@ int fd_memfd_sealed(const char *name, const void *data, size_t len);
  * Parent directory is fsynced too. 0, or an error kind with err set. */
 int fd_replace_file(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
 		    struct error *err);
+
+bool fd_is_open(int fd);
+
+/* The entries of a directory: name below dirfd ("." for itself), no symbolic link. closedir(3) is the caller's. NULL with errno. */
+DIR *fd_list(int dirfd, const char *name);
+/* The same of a descriptor, which is taken (also on failure); -1 gives NULL. */
+DIR *fd_list_taking(int fd);
+/* The next entry but "." and ".."; NULL at the end, or where dir is. */
+const struct dirent *fd_next(DIR *dir);
 
 /* Reads a whole regular file below dirfd (as fd_open_beneath). 0 or an error kind. A missing
  * file is ERROR_USAGE with errno left at ENOENT. */

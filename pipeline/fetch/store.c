@@ -161,11 +161,11 @@ void store_end(const char *state, const char *run, int *lock, store_reclaim_fn *
 unsigned store_sweep(const char *state, store_reclaim_fn *reclaim, void *arg)
 {
 	AUTO_FD int deps = open_deps(state);
-	DIR *list = deps < 0 ? NULL : fdopendir(fcntl(deps, F_DUPFD_CLOEXEC, 3));
-	struct dirent *entry;
+	DIR *list = deps < 0 ? NULL : fd_list(deps, ".");
+	const struct dirent *entry;
 	unsigned removed = 0;
 
-	while (list && (entry = readdir(list))) {
+	while ((entry = fd_next(list))) {
 		AUTO_FD int fd = -1;
 
 		if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) != 0)
@@ -371,21 +371,15 @@ static int by_bytes(const void *a, const void *b)
 /* Names of a directory, sorted; NULL-terminated; NULL when it cannot be read. */
 static char **read_names(int dir_fd)
 {
-	int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	DIR *list = fd_list(dir_fd, ".");
+	const struct dirent *entry;
 	size_t count = 0, room = 16;
 	char **names;
 
-	if (!list) {
-		if (copy >= 0)
-			close(copy);
+	if (!list)
 		return NULL;
-	}
 	names = mem_calloc(room + 1, sizeof(*names));
-	while ((entry = readdir(list))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
+	while ((entry = fd_next(list))) {
 		if (count == room) {
 			room *= 2;
 			names = mem_realloc(names, room + 1, sizeof(*names));

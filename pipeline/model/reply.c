@@ -101,11 +101,6 @@ long long usage_count(const struct json *object, const char *key)
 	return value > 0 && value <= USAGE_MOST ? value : 0;
 }
 
-long long usage_total(const struct usage *usage)
-{
-	return usage->input + usage->output + usage->cache_read + usage->cache_write;
-}
-
 void usage_set_raw(struct usage *usage, const struct json *raw)
 {
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;

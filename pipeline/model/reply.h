@@ -73,7 +73,6 @@ void reply_fault(struct reply *reply, const char *type, const char *message);
 
 /* A token count as a server states it: 0 when it is absent or absurd. */
 long long usage_count(const struct json *object, const char *key);
-long long usage_total(const struct usage *usage);
 void usage_set_raw(struct usage *usage, const struct json *raw);
 /* {"input","output","cache_read","cache_write"} and "raw" or "estimated" set in object. */
 void usage_to_json(const struct usage *usage, struct json *object);

@@ -17,11 +17,6 @@ void sse_release(struct sse *sse)
 	strbuf_release(&sse->data);
 }
 
-bool sse_is_partial(const struct sse *sse)
-{
-	return sse->line.len > 0 || sse->has_data;
-}
-
 static int dispatch(struct sse *sse)
 {
 	int result = 0;

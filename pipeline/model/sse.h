@@ -35,7 +35,4 @@ void sse_release(struct sse *sse);
 /* 0; -1 when a line or an event is larger than SSE_EVENT_MAX; else what seen returned. */
 int sse_feed(struct sse *sse, const char *bytes, size_t len);
 
-/* Whether the stream stands within an event: what came of it is to be discarded. */
-bool sse_is_partial(const struct sse *sse);
-
 #endif

@@ -9,21 +9,6 @@
 
 #define LINE_SHOWN_MAX 2000 /* bytes of one line */
 
-/* File content for a model: as it is when it is UTF-8, else each high byte as its Latin-1
- * character, which is how the edit engine takes it back. */
-static void add_shown(struct strbuf *out, const char *data, size_t len, bool utf8)
-{
-	for (size_t i = 0; i < len && !utf8; i++) {
-		unsigned char c = (unsigned char)data[i];
-
-		if (c >= 0x80)
-			strbuf_addc(out, (char)(0xc0 | c >> 6));
-		strbuf_addc(out, (char)(c < 0x80 ? c : 0x80 | (c & 0x3f)));
-	}
-	if (utf8)
-		strbuf_add(out, data, len);
-}
-
 int tool_list_files(struct toolbox *box, const struct tool_args *args, struct error *err)
 {
 	struct strbuf path AUTO_STRBUF = STRBUF_NONE, *out = &args->result->text;
@@ -92,7 +77,7 @@ static void add_lines(struct strbuf *out, const struct strbuf *data, struct rang
 					cut--;
 			}
 			strbuf_addf(out, "%6zu\t", number);
-			add_shown(out, at, cut, utf8);
+			view_to_utf8(at, cut, utf8, out);
 			strbuf_adds(out, too_long ? " [line cut]\n" : "\n");
 			range->shown = number;
 		}
@@ -138,7 +123,7 @@ int tool_read_file(struct toolbox *box, const struct tool_args *args, struct err
 		return tool_pass(args->result, kind, err);
 	if (stat.kind == VIEW_LINK) {
 		strbuf_adds(out, "A symbolic link to: ");
-		add_shown(out, data.data, data.len, text_is_utf8(data.data, data.len));
+		view_to_utf8(data.data, data.len, text_is_utf8(data.data, data.len), out);
 		return 0;
 	}
 	if (view_is_binary(data.data, data.len)) {
@@ -177,7 +162,7 @@ int tool_search(struct toolbox *box, const struct tool_args *args, struct error 
 		const struct view_hit *hit = &hits.items[i];
 
 		strbuf_addf(out, "%s:%zu: ", hit->path, hit->line);
-		add_shown(out, hit->text, hit->len, text_is_utf8(hit->text, hit->len));
+		view_to_utf8(hit->text, hit->len, text_is_utf8(hit->text, hit->len), out);
 		strbuf_addc(out, '\n');
 	}
 	if (!hits.len)

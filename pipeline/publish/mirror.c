@@ -79,17 +79,12 @@ static bool ends_in(const char *name, const char *end)
 /* What a git that was killed leaves: locks, and objects that were on their way. A branch may have their names. */
 static void sweep(int dir, bool objects, int depth)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+	DIR *stream = fd_list(dir, ".");
 	const struct dirent *entry;
 
-	if (!stream && copy >= 0)
-		close(copy);
-	while (stream && (entry = readdir(stream))) {
+	while ((entry = fd_next(stream))) {
 		const char *name = entry->d_name;
 
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-			continue;
 		if (ends_in(name, ".lock") || (objects && (strncmp(name, "tmp_", 4) == 0 ||
 							   strncmp(name, ".tmp-", 5) == 0))) {
 			fd_remove_tree(dir, name);
@@ -306,16 +301,13 @@ struct amount {
 /* What objects/NAME holds: packs, or loose objects by the first byte of their ids. */
 static void count_below(int objects, const char *name, bool packs, struct amount *amount)
 {
-	int dir = openat(objects, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *stream = dir < 0 ? NULL : fdopendir(dir);
+	DIR *stream = fd_list(objects, name);
 	const struct dirent *entry;
 	struct stat st;
 
-	if (!stream && dir >= 0)
-		close(dir);
-	while (stream && (entry = readdir(stream))) {
+	while ((entry = fd_next(stream))) {
 		if (entry->d_name[0] == '.' ||
-		    fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		amount->bytes += st.st_size;
 		amount->packs += packs && ends_in(entry->d_name, ".pack");
@@ -416,7 +408,7 @@ int mirror_fetch(const struct json *job, struct error *err)
 	struct mirror mirror __attribute__((cleanup(release))) = {
 	    .agent = SSHAGENT_NONE, .keep = {-1, -1}, .dir = -1};
 
-	mirror.has_secret = fcntl(FD_SECRET, F_GETFD) >= 0;
+	mirror.has_secret = fd_is_open(FD_SECRET);
 	if (parse(job, &mirror, err))
 		return err->kind;
 	mirror.program = mem_printf("%s/agent-publish", mirror.libexec);

@@ -64,19 +64,14 @@ void push_result_release(struct push_result *result)
 	strbuf_release(&result->server);
 }
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 struct push_fds push_fds_look(void)
 {
 	return (struct push_fds){
-	    .secret = is_open(FD_SECRET),
-	    .log = is_open(FD_LOG),
-	    .net = is_open(FD_NET),
-	    .remote = is_open(FD_REMOTE),
-	    .sign = is_open(FD_SIGN),
+	    .secret = fd_is_open(FD_SECRET),
+	    .log = fd_is_open(FD_LOG),
+	    .net = fd_is_open(FD_NET),
+	    .remote = fd_is_open(FD_REMOTE),
+	    .sign = fd_is_open(FD_SIGN),
 	};
 }
 

@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 
 #include "pipeline/base/mem.h"
 #include "pipeline/base/signals.h"
+#include "sandbox/jail/run.h"
 
 /* What the command may find of its parent's habits: nothing. */
 void command_reset(void)
@@ -48,7 +50,8 @@ static void execute_file(const char *path, char **argv, char **env)
 	errno = ENOEXEC;
 }
 
-int command_execute(char **argv, char **env)
+/* With the PATH of env. Returns only on failure: the errno. */
+static int execute(char **argv, char **env)
 {
 	const char *path = env_value(env, "PATH");
 	int result = ENOENT;
@@ -72,4 +75,26 @@ int command_execute(char **argv, char **env)
 		if (!*path)
 			return result;
 	}
+}
+
+void command_become(const struct jail_run *run, struct jail_packet *packet)
+{
+	char *no_env[] = {NULL};
+
+	if (chdir(run->spec.cwd) < 0) {
+		packet->failure.err = errno;
+		snprintf(packet->failure.what, sizeof(packet->failure.what),
+			 "working directory %s", run->spec.cwd);
+	}
+	if (packet_send(run->payload_sock, packet, -1) < 0)
+		_exit(1);
+	packet->message = MSG_NOT_RUN;
+	if (!packet->failure.err) {
+		packet->failure.err =
+		    execute(run->spec.argv, run->spec.env ? run->spec.env : no_env);
+		snprintf(packet->failure.what, sizeof(packet->failure.what), "%s",
+			 run->spec.argv[0]);
+	}
+	packet_send(run->payload_sock, packet, -1);
+	_exit(127);
 }

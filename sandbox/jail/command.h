@@ -8,7 +8,12 @@
 /* Signals and umask as a command expects them of who starts it. */
 void command_reset(void);
 
-/* With the PATH of env. Returns only on failure: the errno. */
-int command_execute(char **argv, char **env);
+struct jail_packet;
+struct jail_run;
+
+/* Sends the packet that says that everything holds, and becomes the run's command in its directory; where that cannot be, sends why
+ * and exits. */
+void command_become(const struct jail_run *run, struct jail_packet *packet)
+    __attribute__((noreturn));
 
 #endif

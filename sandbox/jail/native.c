@@ -90,29 +90,13 @@ static int confine(struct jail_run *run, struct rootfs *fs)
 static void become(struct jail_run *run, const struct rootfs *fs)
 {
 	struct jail_packet packet = {.message = MSG_READY};
-	char *no_env[] = {NULL};
 
 	prctl(PR_SET_PDEATHSIG, 0);
 	packet.done = run->done;
 	memcpy(packet.note, run->note, sizeof(packet.note));
 	memcpy(packet.work, fs->work, sizeof(packet.work));
-	if (chdir(run->spec.cwd) < 0) {
-		packet.failure.err = errno;
-		snprintf(packet.failure.what, sizeof(packet.failure.what),
-			 "working directory %s", run->spec.cwd);
-	}
 	packet.now_ms = fd_now_ms();
-	if (packet_send(run->payload_sock, &packet, -1) < 0)
-		_exit(1);
-	packet.message = MSG_NOT_RUN;
-	if (!packet.failure.err) {
-		packet.failure.err =
-		    command_execute(run->spec.argv, run->spec.env ? run->spec.env : no_env);
-		snprintf(packet.failure.what, sizeof(packet.failure.what), "%s",
-			 run->spec.argv[0]);
-	}
-	packet_send(run->payload_sock, &packet, -1);
-	_exit(127);
+	command_become(run, &packet);
 }
 
 void native_enter(struct jail_run *run, struct rootfs *fs)

@@ -51,11 +51,6 @@
 
 /* ---- start ---- */
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 /* So that tear_down can wait for it with a deadline; whoever is forked inherits this, and the payload
  * sets its own to nothing. */
 static void hold_child_signal(void)
@@ -79,7 +74,7 @@ static int take_descriptors(struct jail_run *run)
 	if (close_range(FD_FACTS, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return step_fail(run, "close_range: Linux 5.11 or newer is needed");
 	for (int fd = FD_SPEC; fd <= FD_STDERR; fd++)
-		if (!is_open(fd))
+		if (!fd_is_open(fd))
 			return step_fail(run, "descriptor %d is missing", fd);
 	prctl(PR_SET_DUMPABLE, 0);
 	signal(SIGPIPE, SIG_IGN);
@@ -113,11 +108,11 @@ static int read_spec(struct jail_run *run)
 	errno = 0;
 	if (jail_spec_parse(text.data, text.len, &run->spec, &err) < 0)
 		return step_fail(run, "%s", err.message);
-	if (run->spec.egress != is_open(FD_EGRESS))
+	if (run->spec.egress != fd_is_open(FD_EGRESS))
 		return step_fail(run, "egress was %s, but its descriptor is %s",
 				 run->spec.egress ? "asked for" : "not asked for",
 				 run->spec.egress ? "missing" : "open");
-	if (run->spec.take != is_open(FD_TAKE))
+	if (run->spec.take != fd_is_open(FD_TAKE))
 		return step_fail(run, "the changes were %s, but their descriptor is %s",
 				 run->spec.take ? "asked for" : "not asked for",
 				 run->spec.take ? "missing" : "open");

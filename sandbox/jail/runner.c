@@ -205,7 +205,6 @@ static void __attribute__((noreturn)) payload(struct runner *runner, int go)
 {
 	struct jail_run *run = &runner->run;
 	struct jail_packet packet = runner->job.ready;
-	char *no_env[] = {NULL};
 	char byte;
 
 	if (read(go, &byte, 1) != 1)
@@ -223,22 +222,7 @@ static void __attribute__((noreturn)) payload(struct runner *runner, int go)
 	for (int fd = 4; fd < 64; fd++)
 		close(fd); /* close_range(2) is newer than runsc may be */
 	packet.done |= run->done;
-	if (chdir(run->spec.cwd) < 0) {
-		packet.failure.err = errno;
-		snprintf(packet.failure.what, sizeof(packet.failure.what),
-			 "working directory %s", run->spec.cwd);
-	}
-	if (packet_send(run->payload_sock, &packet, -1) < 0)
-		_exit(1);
-	packet.message = MSG_NOT_RUN;
-	if (!packet.failure.err) {
-		packet.failure.err =
-		    command_execute(run->spec.argv, run->spec.env ? run->spec.env : no_env);
-		snprintf(packet.failure.what, sizeof(packet.failure.what), "%s",
-			 run->spec.argv[0]);
-	}
-	packet_send(run->payload_sock, &packet, -1);
-	_exit(127);
+	command_become(run, &packet);
 }
 
 /* ---- PID 1 ---- */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "gitops/edit_text.h"
+#include "pipeline/base/text.h"
 
 #define ROUNDS 600
 #define LINES_MAX 40
@@ -118,7 +119,7 @@ static void release_sample(struct sample *s)
 static void add_seen(const char *line, const char *mark, struct strbuf *out)
 {
 	strbuf_adds(out, mark);
-	view_to_utf8(line, strlen(line), out);
+	view_to_utf8(line, strlen(line), text_is_utf8(line, strlen(line)), out);
 	strbuf_addc(out, '\n');
 }
 

@@ -114,7 +114,8 @@ static void feed_spoilt(const struct provider *provider, const struct strbuf *by
 	}
 	provider_stream_end(&stream);
 	assert_true(stream.reply.bytes <= bytes->len + 64);
-	assert_true(usage_total(&stream.reply.usage) >= 0);
+	assert_true(stream.reply.usage.input >= 0 && stream.reply.usage.output >= 0 &&
+		    stream.reply.usage.cache_read >= 0 && stream.reply.usage.cache_write >= 0);
 	line = reply_to_line(&stream.reply, provider->name, 1, 1);
 	usage_to_json(&stream.reply.usage, line);
 	if (line_check(line, &err) < 0)
