@@ -59,6 +59,10 @@ static const char *const migrations[] = {
     "task TEXT NOT NULL, started INTEGER NOT NULL);"
     "CREATE INDEX maintenance_runs_started ON maintenance_runs(repository, started);"
     "PRAGMA user_version = 4;",
+
+    "CREATE TABLE maintenance_refusals(repository TEXT PRIMARY KEY, said TEXT NOT NULL) "
+    "WITHOUT ROWID;"
+    "PRAGMA user_version = 5;",
 };
 
 int database_fail(struct sqlite3 *db, const char *what, struct error *err)

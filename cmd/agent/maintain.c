@@ -248,12 +248,19 @@ static int visit_task(struct upkeep *upkeep, const struct upkeep_place *place,
 
 /* ---- all of them ---- */
 
-static bool is_wanted(const struct options *options, const char *name)
+bool upkeep_want(struct upkeep *upkeep, const char *name)
 {
-	for (size_t i = 0; i < options->word_count; i++)
-		if (strcmp(options->words[i], name) == 0)
-			return true;
-	return options->word_count == 0;
+	const struct options *options = upkeep->options;
+	bool wanted = options->word_count == 0;
+
+	for (size_t i = 0; i < options->word_count; i++) {
+		if (strcmp(options->words[i], name) != 0)
+			continue;
+		wanted = true;
+		if (upkeep->found)
+			upkeep->found[i] = true;
+	}
+	return wanted;
 }
 
 static int list_task(struct upkeep *upkeep, const struct upkeep_place *place,
@@ -286,6 +293,7 @@ static int visit_place(struct upkeep *upkeep, const char *dir, visit_fn *visit, 
 	}
 	if (result && result != ERROR_INTERRUPTED) {
 		upkeep_complain(upkeep, err);
+		upkeep->unread = true;
 		*err = (struct error){0};
 		result = 0;
 	}
@@ -314,37 +322,48 @@ static int visit_places(struct upkeep *upkeep, visit_fn *visit, void *arg, struc
 	return result;
 }
 
-/* arg: which words of the command line were names of tasks. */
 static int visit_wanted(struct upkeep *upkeep, const struct upkeep_place *place,
 			const struct task *task, void *arg, struct error *err)
 {
-	const struct options *options = upkeep->options;
-	bool *found = arg;
-
-	if (!is_wanted(options, task->name))
+	(void)arg;
+	if (!upkeep_want(upkeep, task->name))
 		return 0;
-	for (size_t k = 0; k < options->word_count; k++)
-		found[k] = found[k] || strcmp(options->words[k], task->name) == 0;
-	return options->list ? list_task(upkeep, place, task, err)
-			     : visit_task(upkeep, place, task, err);
+	return upkeep->options->list ? list_task(upkeep, place, task, err)
+				     : visit_task(upkeep, place, task, err);
+}
+
+/* Of a name on the command line that no place had. */
+static void complain_of_unknown(struct upkeep *upkeep, const char *name)
+{
+	const struct config_task *entry;
+	struct error unknown = {0};
+
+	for (size_t i = 0; (entry = config_task_at(upkeep->options->config, i)); i++)
+		if (strcmp(entry->name, name) == 0)
+			break;
+	if (entry) {
+		error_set(&unknown, ERROR_USAGE, "%s: task %s is for other repositories",
+			  entry->origin, name);
+		error_next(&unknown, "add this one as maintain.%s.repository", name);
+	} else {
+		error_set(&unknown, ERROR_USAGE, "there is no task %s", name);
+		error_next(&unknown, "agent maintain --list tells them%s",
+			   upkeep_not_counted(upkeep));
+	}
+	upkeep_complain(upkeep, &unknown);
 }
 
 static int visit_all(struct upkeep *upkeep, struct error *err)
 {
 	bool *found AUTO_FREE = mem_calloc(upkeep->options->word_count + 1, sizeof(*found));
-	int result = visit_places(upkeep, visit_wanted, found, err);
+	int result;
 
-	for (size_t i = 0; result == 0 && i < upkeep->options->word_count; i++) {
-		struct error unknown = {0};
-
-		if (found[i])
-			continue;
-		error_set(&unknown, ERROR_USAGE, "there is no task %s",
-			  upkeep->options->words[i]);
-		error_next(&unknown, "agent maintain --list tells them%s",
-			   upkeep_not_counted(upkeep));
-		upkeep_complain(upkeep, &unknown);
-	}
+	upkeep->found = found;
+	result = visit_places(upkeep, visit_wanted, NULL, err);
+	for (size_t i = 0; result == 0 && i < upkeep->options->word_count; i++)
+		if (!found[i] && !upkeep->unread)
+			complain_of_unknown(upkeep, upkeep->options->words[i]);
+	upkeep->found = NULL;
 	return result;
 }
 

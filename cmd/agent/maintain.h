@@ -30,8 +30,14 @@ struct upkeep {
 	struct json *told; /* owned: an object a task, for --json and --list */
 	int worst;	   /* the error kind that it ends with; 0: all went well */
 	size_t ran, skipped;
-	size_t tasks; /* that were found, asked for or not */
+	size_t tasks;	 /* that were found, asked for or not */
+	bool *found;	 /* borrowed: the words of the command line that name a task */
+	bool configured; /* the operator's tasks have been looked at */
+	bool unread;	 /* of some place it is not known which tasks it has */
 };
+
+/* Whether a task of that name is asked for; it has been found then. */
+bool upkeep_want(struct upkeep *upkeep, const char *name);
 
 /* What to add where tasks are missed that a repository may well have; "": nothing. */
 const char *upkeep_not_counted(const struct upkeep *upkeep);
@@ -42,8 +48,8 @@ void upkeep_note(struct upkeep *upkeep, int kind);
 /* One line on standard error about a task or repository that cannot be used; the others go on. */
 void upkeep_complain(struct upkeep *upkeep, const struct error *err);
 
-/* The operator's tasks for the place and, when they are allowed, its own; malformed ones are complained about. 0 or an
- * error kind. */
+/* The operator's tasks for the place and, when they are allowed, its own; of others that were asked for it is said what is wrong, by
+ * the clock once. 0 or an error kind. */
 int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err);
 void upkeep_place_release(struct upkeep_place *place);
 

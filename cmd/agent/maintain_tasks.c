@@ -39,6 +39,64 @@ static void add_task(struct upkeep_place *place, const struct task *task)
 	place->tasks[place->count++] = *task;
 }
 
+/* ---- tasks that are refused ---- */
+
+/*
+ * What is wrong in one place, "" being the operator's configuration. The clock says it once: the record has what it said last of
+ * each file or section, a digest of that and of the file. What is asked by hand is said.
+ */
+struct refusals {
+	struct upkeep *upkeep;
+	const char *where;
+	struct json *before, *now; /* owned; NULL: by hand */
+	bool news;
+};
+
+static void release_refusals(struct refusals *refusals)
+{
+	js_free(refusals->before);
+	js_free(refusals->now);
+}
+#define AUTO_REFUSALS __attribute__((cleanup(release_refusals)))
+
+static int begin_refusals(struct refusals *refusals, struct error *err)
+{
+	const struct options *options = refusals->upkeep->options;
+
+	if (!options->due || options->dry_run || options->word_count)
+		return 0;
+	refusals->before = record_refusals(refusals->upkeep->record, refusals->where, err);
+	refusals->now = js_object_new();
+	return refusals->before ? 0 : err->kind;
+}
+
+static int end_refusals(const struct refusals *refusals, struct error *err)
+{
+	if (!refusals->news && js_len(refusals->now) == js_len(refusals->before))
+		return 0;
+	return record_set_refusals(refusals->upkeep->record, refusals->where, refusals->now,
+				   err);
+}
+
+/* what: file or section; text: of the file, "" where there is none. */
+static void refuse(struct refusals *refusals, const char *name, const char *what,
+		   const char *text, const struct error *wrong)
+{
+	struct upkeep *upkeep = refusals->upkeep;
+	char digest[65], *all AUTO_FREE = mem_printf("%s\n%s", wrong->message, text);
+
+	if (!upkeep_want(upkeep, name))
+		return; /* others were asked for */
+	if (refusals->now) {
+		sha256_hex(all, strlen(all), digest);
+		js_set_str(refusals->now, what, digest);
+		if (strcmp(js_str(refusals->before, what, ""), digest) == 0)
+			return;
+		refusals->news = true;
+	}
+	upkeep_complain(upkeep, wrong);
+}
+
 /* ---- the operator's ---- */
 
 static bool is_for(const struct task *task, const struct upkeep_place *place)
@@ -65,7 +123,7 @@ static int read_configured(const struct config *config, size_t index, struct tas
 		if (strcmp(entry->name, name) == 0 &&
 		    task_set(task, entry->key, entry->value, entry->origin, err))
 			return err->kind;
-	return task_check(task, err);
+	return task_check(task, task->origin, err);
 }
 
 static bool is_first(const struct config *config, size_t index)
@@ -77,24 +135,35 @@ static bool is_first(const struct config *config, size_t index)
 	return true;
 }
 
-static void add_configured(struct upkeep *upkeep, struct upkeep_place *place)
+/* What is wrong with one is said at the first place. */
+static int add_configured(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
 {
+	struct refusals refusals AUTO_REFUSALS = {.upkeep = upkeep, .where = ""};
 	const struct config *config = upkeep->options->config;
+	bool first = !upkeep->configured;
 
+	upkeep->configured = true;
+	if (first && begin_refusals(&refusals, err))
+		return err->kind;
 	for (size_t i = 0; config_task_at(config, i); i++) {
 		struct error wrong = {0};
 		struct task task;
 
 		if (!is_first(config, i))
 			continue;
-		if (read_configured(config, i, &task, &wrong))
-			upkeep_complain(upkeep, &wrong);
-		else if (is_for(&task, place)) {
+		if (read_configured(config, i, &task, &wrong) == 0 && is_for(&task, place)) {
 			add_task(place, &task);
 			continue;
 		}
+		if (wrong.kind && first) {
+			const char *name = config_task_at(config, i)->name;
+			char *section AUTO_FREE = mem_printf("maintain.%s", name);
+
+			refuse(&refusals, name, section, "", &wrong);
+		}
 		task_release(&task);
 	}
+	return first ? end_refusals(&refusals, err) : 0;
 }
 
 /* ---- the repository's ---- */
@@ -148,15 +217,23 @@ struct json *upkeep_ask(const struct upkeep *upkeep, const struct upkeep_place *
 	return answer && js_check_kind(answer, "tasks", 1, err) == 0 ? MEM_STEAL(answer) : NULL;
 }
 
-static int add_file(struct upkeep_place *place, const struct json *file, struct error *err)
+static int refuse_network(const struct task *task, struct error *err)
 {
-	const char *path = js_str(file, "path", ""), *why = js_str(file, "why", NULL);
-	const char *text = js_str(file, "text", "");
+	error_set(err, ERROR_USAGE,
+		  "%s: network: registries is not allowed to tasks of repositories",
+		  task->network_at);
+	return error_next(err, "the operator may: maintain.network = registries");
+}
+
+/* shown: its path. */
+static int add_file(const struct upkeep *upkeep, struct upkeep_place *place,
+		    const struct json *file, const char *shown, struct error *err)
+{
+	const char *text = js_str(file, "text", ""), *why = js_str(file, "why", NULL);
+	const char *network = config_get(upkeep->options->config, "maintain.network");
 	const struct task *other;
 	struct task task;
-	char shown[300];
 
-	text_escape(shown, sizeof(shown), path, strlen(path));
 	if (why)
 		return error_set(err, ERROR_USAGE, "%s: %s", shown, why);
 	if (task_parse(shown, text, js_text_len(js_get(file, "text")), &task, err))
@@ -168,6 +245,11 @@ static int add_file(struct upkeep_place *place, const struct json *file, struct 
 		task_release(&task);
 		return error_next(err, "give one of the two another name");
 	}
+	if (task.registries && strcmp(network, "registries") != 0) {
+		refuse_network(&task, err);
+		task_release(&task);
+		return err->kind;
+	}
 	add_task(place, &task);
 	return 0;
 }
@@ -175,29 +257,26 @@ static int add_file(struct upkeep_place *place, const struct json *file, struct 
 static int add_own(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
 {
 	struct json *answer AUTO_JSON = upkeep_ask(upkeep, place, true, NULL, NULL, NULL, err);
+	struct refusals refusals AUTO_REFUSALS = {.upkeep = upkeep, .where = place->path};
 	const struct json *files = js_get(answer, "files");
-	bool registries =
-	    strcmp(config_get(upkeep->options->config, "maintain.network"), "registries") == 0;
 
-	if (!answer)
+	if (!answer || begin_refusals(&refusals, err))
 		return err->kind;
 	for (size_t i = 0; i < js_len(files); i++) {
+		const struct json *file = js_at(files, i);
+		const char *path = js_str(file, "path", ""), *base = strrchr(path, '/');
+		char *name AUTO_FREE = mem_strdup(base ? base + 1 : path);
 		struct error wrong = {0};
-		size_t before = place->count;
+		char shown[300];
 
-		if (add_file(place, js_at(files, i), &wrong) == 0 &&
-		    place->tasks[before].registries && !registries) {
-			error_set(&wrong, ERROR_USAGE,
-				  "%s: network: registries is not allowed to tasks of "
-				  "repositories",
-				  place->tasks[before].origin);
-			error_next(&wrong, "the operator may: maintain.network = registries");
-			task_release(&place->tasks[--place->count]);
-		}
-		if (wrong.kind)
-			upkeep_complain(upkeep, &wrong);
+		text_escape(shown, sizeof(shown), path, strlen(path));
+		if (add_file(upkeep, place, file, shown, &wrong) == 0)
+			continue;
+		if (strlen(name) > 3)
+			name[strlen(name) - 3] = '\0'; /* .md */
+		refuse(&refusals, name, path, js_str(file, "text", ""), &wrong);
 	}
-	return 0;
+	return end_refusals(&refusals, err);
 }
 
 static bool own_count(const struct upkeep *upkeep)
@@ -215,10 +294,10 @@ const char *upkeep_not_counted(const struct upkeep *upkeep)
 
 int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)
 {
-	int result;
+	int result = add_configured(upkeep, place, err);
 
-	add_configured(upkeep, place);
-	result = own_count(upkeep) ? add_own(upkeep, place, err) : 0;
+	if (result == 0 && own_count(upkeep))
+		result = add_own(upkeep, place, err);
 	upkeep->tasks += place->count;
 	return result;
 }

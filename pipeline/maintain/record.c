@@ -7,7 +7,10 @@
 #include "pipeline/base/error.h"
 #include "pipeline/base/json.h"
 #include "pipeline/base/mem.h"
+#include "pipeline/base/strbuf.h"
 #include "pipeline/database.h"
+
+#define SAID_MAX ((size_t)1 << 20) /* bytes of one row of refusals */
 
 struct record {
 	sqlite3 *db;
@@ -255,4 +258,42 @@ int record_resolve(struct record *record, const struct record_key *key, const ch
 				       "?1 AND task = ?2",
 				       "ttt", key->repository, key->task, state),
 		       err);
+}
+
+/* ---- refusals ---- */
+
+struct json *record_refusals(struct record *record, const char *repository, struct error *err)
+{
+	sqlite3_stmt *stmt AUTO_STMT = database_query(
+	    record->db, err, "SELECT said FROM maintenance_refusals WHERE repository = ?1", "t",
+	    repository);
+	int result = stmt ? sqlite3_step(stmt) : SQLITE_ERROR;
+
+	if (result == SQLITE_DONE)
+		return js_object_new();
+	if (result == SQLITE_ROW)
+		return js_parse((const char *)sqlite3_column_text(stmt, 0),
+				(size_t)sqlite3_column_bytes(stmt, 0), SAID_MAX,
+				"database agent.db: refusals", err);
+	if (stmt)
+		database_fail(record->db, "read", err);
+	return NULL;
+}
+
+int record_set_refusals(struct record *record, const char *repository, const struct json *said,
+			struct error *err)
+{
+	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
+	int count;
+
+	strbuf_init(&text, STRBUF_MAX);
+	js_format(said, &text);
+	count = database_change(record->db, err,
+				js_len(said) ? "INSERT OR REPLACE INTO "
+					       "maintenance_refusals(repository, said) "
+					       "VALUES(?1, ?2)"
+					     : "DELETE FROM maintenance_refusals WHERE "
+					       "repository = ?1 AND ?2 <> ''",
+				"tt", repository, text.data);
+	return count < 0 ? count : 0;
 }

@@ -1,6 +1,7 @@
 /*
- * What is remembered of maintenance tasks: two tables of the database (pipeline/database.h). A row a repository and task says
- * when it was seen and dealt with, its last run, and what became of what it proposed; a row a run counts for the limits. Times are seconds
+ * What is remembered of maintenance tasks: three tables of the database (pipeline/database.h). A row a repository and task says
+ * when it was seen and dealt with, its last run, and what became of what it proposed; a row a run counts for the limits; a row a repository has which
+ * files were refused. Times are seconds
  * since 1970. Killed at any instant, a run that was begun is found here and gone on with.
  */
 #ifndef MAINTAIN_RECORD_H
@@ -72,5 +73,11 @@ int record_propose(struct record *record, const struct record_key *key,
 /* What became of it. 0 or ERROR_FAILED. */
 int record_resolve(struct record *record, const struct record_key *key, const char *state,
 		   struct error *err);
+
+/* What was last said of tasks that are refused: record_set_refusals's object; {} when nothing was. New; NULL with err. */
+struct json *record_refusals(struct record *record, const char *repository, struct error *err);
+/* said: {FILE OR SECTION: DIGEST…}, all of the repository ("": the operator's configuration). 0 or ERROR_FAILED. */
+int record_set_refusals(struct record *record, const char *repository, const struct json *said,
+			struct error *err);
 
 #endif

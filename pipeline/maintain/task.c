@@ -29,6 +29,7 @@ void task_release(struct task *task)
 	free(task->timezone);
 	free(task->prompt);
 	free(task->command);
+	free(task->network_at);
 	release_list(&task->paths);
 	release_list(&task->labels);
 	release_list(&task->only);
@@ -206,9 +207,12 @@ int task_set(struct task *task, const char *key, const char *value, const char *
 		return set_text(&task->prompt, key, value, where, err);
 	if (strcmp(key, "command") == 0)
 		return set_text(&task->command, key, value, where, err);
-	if (strcmp(key, "network") == 0)
+	if (strcmp(key, "network") == 0) {
+		free(task->network_at);
+		task->network_at = mem_strdup(where);
 		return set_word(&task->registries, key, value, "none", "registries", where,
 				err);
+	}
 	if (strcmp(key, "path") == 0 || strcmp(key, "paths") == 0)
 		return add_path(task, key, value, where, err);
 	if (strcmp(key, "label") == 0 || strcmp(key, "labels") == 0)
@@ -223,13 +227,12 @@ int task_set(struct task *task, const char *key, const char *value, const char *
 	return unknown(key, where, err);
 }
 
-int task_check(const struct task *task, struct error *err)
+int task_check(const struct task *task, const char *where, struct error *err)
 {
 	const char *prompt = task->prompt ? task->prompt : "";
 
 	if (!task->command && !prompt[strspn(prompt, " \t\r\n")]) {
-		error_set(err, ERROR_USAGE, "%s: task %s has nothing to do", task->origin,
-			  task->name);
+		error_set(err, ERROR_USAGE, "%s: task %s has nothing to do", where, task->name);
 		return error_next(err,
 				  task->repository
 				      ? "write the prompt below the front matter, or a command"
@@ -238,7 +241,7 @@ int task_check(const struct task *task, struct error *err)
 	if (task->registries && !task->command)
 		return error_set(err, ERROR_USAGE,
 				 "%s: task %s: network is for commands; a model has none",
-				 task->origin, task->name);
+				 task->network_at, task->name);
 	return 0;
 }
 
@@ -429,9 +432,9 @@ static int parse(struct matter *matter, struct error *err)
 		return err->kind;
 	if ((size_t)(matter->end - matter->p) > PROMPT_MAX)
 		return error_set(err, ERROR_USAGE, "%s: its prompt is longer than 64 KiB",
-				 matter->path);
+				 matter->where);
 	matter->task->prompt = mem_strndup(matter->p, (size_t)(matter->end - matter->p));
-	return task_check(matter->task, err);
+	return task_check(matter->task, matter->where, err);
 }
 
 int task_parse(const char *path, const char *text, size_t len, struct task *task,

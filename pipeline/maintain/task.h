@@ -49,6 +49,7 @@ struct task {
 	char *prompt;		/* owned; of a command: what is said about it; may be "" then */
 	char *command;		/* owned; NULL: the model does it */
 	bool registries;	/* the command may reach the registries */
+	char *network_at;	/* owned: "file:line" where network is set; NULL: nowhere */
 	struct task_list paths; /* patterns that a change must match; none: any path */
 	struct task_list labels; /* of its pull request */
 	struct task_list only;	 /* operator's: repositories that it is for; none: all */
@@ -64,8 +65,8 @@ int task_init(struct task *task, const char *name, const char *origin, bool repo
 int task_set(struct task *task, const char *key, const char *value, const char *where,
 	     struct error *err);
 
-/* Whether all is there that it needs. 0 or ERROR_USAGE. */
-int task_check(const struct task *task, struct error *err);
+/* Whether all is there that it needs; where: as for task_set, of what is not there. 0 or ERROR_USAGE. */
+int task_check(const struct task *task, const char *where, struct error *err);
 
 /* A file of a repository; path gives its name. 0 and a checked task to release, or ERROR_USAGE with file and line. */
 int task_parse(const char *path, const char *text, size_t len, struct task *task,

@@ -157,6 +157,33 @@ static void skip_keeps_the_reason(void **state)
 	    ERROR_FAILED);
 }
 
+static void refusals_are_kept_a_repository(void **state)
+{
+	struct error err = {0};
+	struct record *record AUTO_RECORD = record_open(dir, &err);
+	struct json *said AUTO_JSON = js_object_new(), *none AUTO_JSON = NULL;
+	struct json *first AUTO_JSON = NULL, *other_one AUTO_JSON = NULL,
+			   *gone AUTO_JSON = NULL;
+
+	(void)state;
+	none = record_refusals(record, "/srv/a.git", &err);
+	assert_int_equal(js_len(none), 0);
+	js_set_str(said, ".agent/maintain/\xc3\xbc.md", "d1");
+	assert_int_equal(record_set_refusals(record, "/srv/a.git", said, &err), 0);
+	js_set_str(said, "b.md", "d2");
+	assert_int_equal(record_set_refusals(record, "/srv/a.git", said, &err), 0);
+	first = record_refusals(record, "/srv/a.git", &err);
+	assert_int_equal(js_len(first), 2);
+	assert_string_equal(js_str(first, ".agent/maintain/\xc3\xbc.md", ""), "d1");
+	other_one = record_refusals(record, "/srv/b.git", &err);
+	assert_int_equal(js_len(other_one), 0);
+	js_unset(said, "b.md");
+	js_unset(said, ".agent/maintain/\xc3\xbc.md");
+	assert_int_equal(record_set_refusals(record, "/srv/a.git", said, &err), 0);
+	gone = record_refusals(record, "/srv/a.git", &err);
+	assert_int_equal(js_len(gone), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
 
 int main(void)
@@ -167,6 +194,7 @@ int main(void)
 	    TEST(begin_open_proposals_and_days_limited),
 	    TEST(begin_tokens_of_the_day_limited),
 	    TEST(skip_keeps_the_reason),
+	    TEST(refusals_are_kept_a_repository),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,8 @@ static void parse_malformed_refused_with_file_and_line(void **state)
 	    {"---\nlabels: [\"a,b\"]\n---\nx\n", "a.md:2", "no comma"},
 	    {"---\nprompt: x\n---\nx\n", "a.md:2", "follows the front matter"},
 	    {"---\nrepository: /etc\n---\nx\n", "a.md:2", "no key"},
-	    {"---\nschedule: daily\n---\n \n\t\n", "a.md", "nothing to do"},
+	    {"---\nschedule: daily\n---\n \n\t\n", "a.md:3", "nothing to do"},
+	    {"---\n\nnetwork: registries\n---\nx\n", "a.md:3", "network is for commands"},
 	    {"---\nschedule: \xff\n---\nx\n", "a.md", "UTF-8"},
 	};
 
@@ -140,14 +141,14 @@ static void set_keys_of_the_operator(void **state)
 
 	(void)state;
 	assert_int_equal(task_init(&task, "deps", "f:1", false, &err), 0);
-	assert_int_equal(task_check(&task, &err), ERROR_USAGE);
+	assert_int_equal(task_check(&task, "f:9", &err), ERROR_USAGE);
 	memset(&err, 0, sizeof(err));
 	assert_int_equal(task_set(&task, "prompt", "Do it", "f:2", &err), 0);
 	assert_int_equal(task_set(&task, "path", "a", "f:3", &err), 0);
 	assert_int_equal(task_set(&task, "path", "b", "f:4", &err), 0);
 	assert_int_equal(task_set(&task, "repository", "/srv/x.git", "f:5", &err), 0);
 	assert_int_equal(task_set(&task, "enabled", "no", "f:6", &err), 0);
-	assert_int_equal(task_check(&task, &err), 0);
+	assert_int_equal(task_check(&task, "f:9", &err), 0);
 	assert_true(task.disabled && task.paths.count == 2 && task.only.count == 1);
 	assert_int_equal(task_set(&task, "path", "[", "f:7", &err), ERROR_USAGE);
 	assert_non_null(strstr(err.message, "f:7"));
