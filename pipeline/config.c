@@ -18,6 +18,7 @@
 #include "pipeline/base/text.h"
 
 #define FILE_MAX_BYTES 65536
+#define DAY_S 86400
 
 /* ---- the table: every key, who may set it, what it is ---- */
 
@@ -32,18 +33,21 @@ static const struct config_key keys[] = {
     {"command.network", CONFIG_CHOICE, false, "none", "none registries",
      "most that a command which makes a change may reach: registries as a warm does"},
     {"command.timeout", CONFIG_SECONDS, false, "900", NULL, "its wall clock"},
-    {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test"},
+    {"run.rounds", CONFIG_SIZE, true, "3", NULL, "most rounds of model and test",
+     .most = CONFIG_ROUNDS_MAX},
     {"model.name", CONFIG_STRING, false, "anthropic:claude-sonnet-4-5", NULL,
      "PROVIDER:NAME with anthropic or openai, or replay:FILE"},
     {"model.baseUrl", CONFIG_URL, false, NULL, NULL,
      "where the provider's API is; https, or http on loopback"},
     {"model.key", CONFIG_SECRET, false, NULL, NULL,
      "source of the API key; default env:ANTHROPIC_API_KEY or env:OPENAI_API_KEY"},
-    {"model.maxOutputTokens", CONFIG_SIZE, false, "16384", NULL, "most tokens of one answer"},
-    {"model.idleTimeout", CONFIG_SECONDS, false, "120", NULL,
-     "longest silence of the provider"},
-    {"model.callTimeout", CONFIG_SECONDS, false, "900", NULL, "longest single call"},
-    {"model.turns", CONFIG_SIZE, false, "80", NULL, "most calls a round"},
+    {"model.maxOutputTokens", CONFIG_SIZE, false, "16384", NULL, "most tokens of one answer",
+     .least = 16, .most = 10000000},
+    {"model.idleTimeout", CONFIG_SECONDS, false, "120", NULL, "longest silence of the provider",
+     .most = DAY_S},
+    {"model.callTimeout", CONFIG_SECONDS, false, "900", NULL, "longest single call",
+     .most = DAY_S},
+    {"model.turns", CONFIG_SIZE, false, "80", NULL, "most calls a round", .most = 10000},
     {"model.edits", CONFIG_CHOICE, false, "auto", "auto tools text",
      "how the model edits: by tool calls, or by text; auto: text where its server says that it "
      "has no tools"},
@@ -71,7 +75,7 @@ static const struct config_key keys[] = {
     {"publish.env", CONFIG_LIST, false, NULL, NULL,
      "NAME=VALUE for the hooks of a repository on this machine that is pushed to"},
     {"publish.timeout", CONFIG_SECONDS, false, "300", NULL,
-     "deadline of the push, its hooks included"},
+     "deadline of the push, its hooks included", .most = DAY_S},
     {"verify.allowedSigners", CONFIG_STRING, false, NULL, NULL,
      "file of who may sign, for agent verify (ssh-keygen(1), ALLOWED SIGNERS)"},
     {"forge.kind", CONFIG_CHOICE, false, "auto", "auto github gitlab gitea",
@@ -105,17 +109,20 @@ static const struct config_key keys[] = {
      "a test that prints nothing for so long is ended; default: only test.timeout"},
     {"jail.cpuTime", CONFIG_SECONDS, true, NULL, NULL,
      "processor time of each process of a jail; default: no limit"},
-    {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail"},
+    {"jail.memory", CONFIG_SIZE, true, "4g", NULL, "memory of one jail", .least = 16 << 20},
     {"jail.processes", CONFIG_SIZE, true, "1024", NULL, "processes and threads of one jail"},
     {"jail.cpus", CONFIG_SIZE, true, NULL, NULL,
      "processors' worth of time that one jail may use; default: all"},
-    {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write"},
+    {"jail.disk", CONFIG_SIZE, true, "4g", NULL, "bytes that the tests may write",
+     .least = 1 << 20},
     {"jail.scratch", CONFIG_CHOICE, false, "memory", "memory disk",
      "where that is kept: in memory, counted as the jail's; or in a file of its size on disk, "
      "for "
      "jails that root starts"},
-    {"jail.inodes", CONFIG_SIZE, true, "1m", NULL, "files that the tests may make"},
-    {"jail.output", CONFIG_SIZE, true, "1m", NULL, "bytes of output kept: first and last half"},
+    {"jail.inodes", CONFIG_SIZE, true, "1m", NULL, "files that the tests may make", .least = 96,
+     .most = 1LL << 40},
+    {"jail.output", CONFIG_SIZE, true, "1m", NULL, "bytes of output kept: first and last half",
+     .most = 1LL << 30},
     {"jail.layers", CONFIG_CHOICE, false, "overlay", "overlay copy",
      "how the work tree is laid out"},
     {"jail.limits", CONFIG_CHOICE, false, "required", "required degraded-ok",
@@ -139,8 +146,10 @@ static const struct config_key keys[] = {
      "HOST:PORT of fetch.host that may have a private network address"},
     {"fetch.timeout", CONFIG_SECONDS, false, "900", NULL, "deadline of a warm"},
     {"fetch.disk", CONFIG_SIZE, false, "8g", NULL, "bytes that a warm may write"},
-    {"apply.maxFiles", CONFIG_SIZE, true, "200", NULL, "most files that a change may touch"},
-    {"apply.maxBytes", CONFIG_SIZE, true, "8m", NULL, "most bytes that a change may write"},
+    {"apply.maxFiles", CONFIG_SIZE, true, "200", NULL, "most files that a change may touch",
+     .most = 1000000},
+    {"apply.maxBytes", CONFIG_SIZE, true, "8m", NULL, "most bytes that a change may write",
+     .most = 256LL << 20},
     {"apply.protect", CONFIG_RULES, true, NULL, NULL,
      "allow, review, strip or refuse, and a path pattern: what becomes of a change of such "
      "paths; the last match of the operator's counts, a repository may only be stricter"},
@@ -150,7 +159,8 @@ static const struct config_key keys[] = {
      "path pattern: what looks like a secret there is none (keys made for tests)"},
     {"store.max", CONFIG_SIZE, false, "20g", NULL,
      "bytes of layers that agent gc leaves in the store; the latest used stay"},
-    {"queue.jobs", CONFIG_SIZE, false, "2", NULL, "most queued jobs that run at once"},
+    {"queue.jobs", CONFIG_SIZE, false, "2", NULL, "most queued jobs that run at once",
+     .most = CONFIG_JOBS_MAX},
     {"queue.perRepository", CONFIG_SIZE, false, "1", NULL,
      "most of them of one repository at once"},
     {"queue.attempts", CONFIG_SIZE, false, "5", NULL,
@@ -331,7 +341,8 @@ static int add_entry(struct config *config, enum config_scope scope, const char 
 				 "%s: a repository may only make %s stricter: review, strip or "
 				 "refuse",
 				 origin, key->name);
-	if (config_check_value(key, value, origin, err))
+	if (config_check_value(key, value, origin, err) ||
+	    config_check_range(key, value, scope == CONFIG_REPOSITORY, origin, err))
 		return err->kind;
 	append(config, key, scope, value, origin);
 	return 0;
@@ -480,23 +491,12 @@ const char *config_get(const struct config *config, const char *name)
 	return entry ? entry->value : key->fallback;
 }
 
-static long long number_of(const struct config_key *key, const char *text)
-{
-	long long value = 0;
-
-	if (key->type == CONFIG_SECONDS)
-		config_parse_seconds(text, &value); /* both were checked when added */
-	else
-		text_parse_size(text, LLONG_MAX / 2, &value);
-	return value;
-}
-
 long long config_number(const struct config *config, const char *name)
 {
 	const struct config_key *key = must_find(name);
 	const struct entry *operator_entry = in_force(config, key, false);
 	const char *text = operator_entry ? operator_entry->value : key->fallback;
-	long long value = text ? number_of(key, text) : 0;
+	long long value = text ? config_parse_number(key, text) : 0;
 
 	/* A repository can only narrow: the smallest counts. */
 	for (size_t i = 0; i < config->count; i++) {
@@ -505,7 +505,7 @@ long long config_number(const struct config *config, const char *name)
 
 		if (entry->key != key || entry->scope != CONFIG_REPOSITORY)
 			continue;
-		narrow = number_of(key, entry->value);
+		narrow = config_parse_number(key, entry->value);
 		if (narrow < value || !text)
 			value = narrow;
 	}
@@ -548,6 +548,26 @@ const char *config_origin(const struct config *config, const char *name)
 	return entry ? entry->origin : "default";
 }
 
+/* What a value may be, where the meaning does not say it. */
+static void print_range(const struct config_key *key, struct strbuf *out)
+{
+	const char *at = key->choices;
+	char least[CONFIG_RANGE_TEXT], most[CONFIG_RANGE_TEXT];
+
+	if (at && strncmp(key->help, "whether ", 8) != 0) {
+		strbuf_adds(out, " (");
+		for (; *at; at++)
+			strbuf_adds(out, *at == ' ' ? ", " : (const char[]){*at, '\0'});
+		strbuf_addc(out, ')');
+	} else if (key->most) {
+		config_range_text(key, least, most);
+		strbuf_addf(out, " (%s to %s)", least, most);
+	} else if (key->least) {
+		config_range_text(key, least, most);
+		strbuf_addf(out, " (from %s)", least);
+	}
+}
+
 void config_print_table(struct strbuf *out)
 {
 	strbuf_adds(out, "| key | default | who may set it | meaning |\n|---|---|---|---|\n");
@@ -555,10 +575,12 @@ void config_print_table(struct strbuf *out)
 		const struct config_key *key = &keys[i];
 		bool limit = key->type == CONFIG_SIZE || key->type == CONFIG_SECONDS;
 
-		strbuf_addf(out, "| `%s` | %s | %s | %s |\n", key->name,
+		strbuf_addf(out, "| `%s` | %s | %s | %s", key->name,
 			    key->fallback ? key->fallback : "",
 			    !key->repository ? "operator"
 					     : (limit ? "operator; repository: lower" : "both"),
 			    key->help);
+		print_range(key, out);
+		strbuf_adds(out, " |\n");
 	}
 }

@@ -47,7 +47,14 @@ struct config_key {
 	const char *fallback; /* default; NULL: none */
 	const char *choices;  /* CONFIG_CHOICE: words between blanks */
 	const char *help;     /* one line */
+	long long least,
+	    most; /* CONFIG_SIZE, CONFIG_SECONDS: what an operator may set; 0: 1, and what can be
+				  counted (for a time CONFIG_SECONDS_MAX). A repository's counts where it is lower. */
 };
+
+#define CONFIG_SECONDS_MAX 1000000
+#define CONFIG_ROUNDS_MAX 50
+#define CONFIG_JOBS_MAX 256
 
 struct config;
 
@@ -111,6 +118,16 @@ const struct config_task *config_mirror_at(const struct config *config, size_t i
 /* A value by its key's type, origin in front of what is wrong (config_check.c). Pure. 0 or ERROR_USAGE. */
 int config_check_value(const struct config_key *key, const char *value, const char *origin,
 		       struct error *err);
+/* Whether a value that is one is within least and most; lowers: of a repository, which may say more and gets no more. 0 or
+ * ERROR_USAGE. */
+int config_check_range(const struct config_key *key, const char *value, bool lowers,
+		       const char *origin, struct error *err);
+#define CONFIG_RANGE_TEXT 32
+/* Both as they would be written; most is "" where there is none. */
+void config_range_text(const struct config_key *key, char least[CONFIG_RANGE_TEXT],
+		       char most[CONFIG_RANGE_TEXT]);
+/* The number of a value that was checked. */
+long long config_parse_number(const struct config_key *key, const char *text);
 /* "90", "30s", "5m", "2h" in seconds. 0 or -1. */
 int config_parse_seconds(const char *text, long long *value);
 

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -40,6 +41,66 @@ int config_parse_seconds(const char *text, long long *value)
 		return -1;
 	*value *= unit;
 	return 0;
+}
+
+long long config_parse_number(const struct config_key *key, const char *text)
+{
+	long long value = 0;
+
+	if (key->type == CONFIG_SECONDS)
+		config_parse_seconds(text, &value);
+	else
+		text_parse_size(text, LLONG_MAX / 2, &value);
+	return value;
+}
+
+/* As it would be written: whole k, m and g as such. */
+static void range_number(long long number, bool size, char text[CONFIG_RANGE_TEXT])
+{
+	static const char units[] = "kmg";
+	size_t unit = 0;
+
+	while (size && unit < 3 && number >= 1024 && number % 1024 == 0) {
+		number /= 1024;
+		unit++;
+	}
+	snprintf(text, CONFIG_RANGE_TEXT, "%lld%.*s", number, unit ? 1 : 0,
+		 unit ? units + unit - 1 : "");
+}
+
+static long long most_of(const struct config_key *key)
+{
+	if (key->most)
+		return key->most;
+	return key->type == CONFIG_SECONDS ? CONFIG_SECONDS_MAX : LLONG_MAX;
+}
+
+void config_range_text(const struct config_key *key, char least[CONFIG_RANGE_TEXT],
+		       char most[CONFIG_RANGE_TEXT])
+{
+	bool size = key->type == CONFIG_SIZE;
+
+	most[0] = '\0';
+	range_number(key->least ? key->least : 1, size, least);
+	if (most_of(key) < LLONG_MAX)
+		range_number(most_of(key), size, most);
+}
+
+int config_check_range(const struct config_key *key, const char *value, bool lowers,
+		       const char *origin, struct error *err)
+{
+	char least[CONFIG_RANGE_TEXT], most[CONFIG_RANGE_TEXT];
+	long long number;
+
+	if (key->type != CONFIG_SIZE && key->type != CONFIG_SECONDS)
+		return 0;
+	number = config_parse_number(key, value);
+	if (number >= key->least && (lowers || number <= most_of(key)))
+		return 0;
+	config_range_text(key, least, most);
+	return error_set(err, ERROR_USAGE, "%s: %s = %s: must be from %s%s%s%s", origin,
+			 key->name, value, least, most[0] ? " to " : " up", most,
+			 key->type == CONFIG_SECONDS ? " seconds" : "");
 }
 
 static bool in_choices(const char *choices, const char *word)

@@ -114,7 +114,7 @@ const struct command *command_find(const char *name); /* main.c */
 void print_error(const struct error *err);
 const struct command *command_at(size_t index); /* NULL past the end */
 
-#define RUN_ROUNDS_MAX 50
+#define RUN_ROUNDS_MAX CONFIG_ROUNDS_MAX
 /* Caps of artefacts, bytes. */
 #define BASE_MAX (1 << 20)
 #define CHANGES_MAX (64 << 20)

@@ -31,7 +31,7 @@
 #include "pipeline/spawn.h"
 #include "work_help.h"
 
-#define SLOTS 256
+#define SLOTS CONFIG_JOBS_MAX
 #define HELP_AT (2 + 2 * SLOTS) /* among what is polled: behind signals, wake-ups and jobs */
 #define LEASE_MS 60000
 #define PROLONG_MS 10000

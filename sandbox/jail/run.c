@@ -251,7 +251,14 @@ static const char *uid_remedy(enum jail_step step)
 	"agent …), or as root; or go on with weaker limits: --limits degraded-ok, or [jail] " \
 	"limits = degraded-ok"
 
-void step_remedy(const struct jail_failure *failure, char *out, size_t size)
+/* From where the scratch is mounted to where the command's root is whole, all that is made lies in it. */
+static bool is_scratch_full(const struct jail_failure *failure)
+{
+	return failure->err == ENOSPC && failure->step >= STEP_root &&
+	       failure->step < STEP_pivot;
+}
+
+static void remedy_of_step(const struct jail_failure *failure, char *out, size_t size)
 {
 	const char *text = "";
 
@@ -312,6 +319,17 @@ void step_remedy(const struct jail_failure *failure, char *out, size_t size)
 		break;
 	}
 	snprintf(out, size, "%s", text);
+}
+
+void step_remedy(const struct jail_failure *failure, char *out, size_t size)
+{
+	if (is_scratch_full(failure))
+		snprintf(
+		    out, size,
+		    "the jail's own files have no room in its scratch: raise jail.inodes "
+		    "and jail.disk; else a limit on mounts is reached: sysctl fs.mount-max");
+	else
+		remedy_of_step(failure, out, size);
 }
 
 /* ---- packets ---- */

@@ -84,7 +84,7 @@ with Tap() as t, Place() as place:
     for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false"):
         result = place.agent("run", *common, "--dry-run", "--test", command, cwd=repo)
         t.equal(result.status, 0, f"a test command in the shell's own terms: {command}", result.text)
-    result = place.agent("run", *common, "--dry-run", "-c", "jail.processes=1", "-c", "jail.inodes=64", cwd=repo)
+    result = place.agent("run", *common, "--dry-run", "-c", "jail.processes=1", "-c", "jail.inodes=96", cwd=repo)
     t.ok("shell" not in result.err and "namespaces" not in result.err, "narrow limits do not confuse the preflight",
          result.text)
 

@@ -98,6 +98,41 @@ static void number_repository_only_narrows(void **state)
 	assert_int_equal(config_number(config, "test.timeout"), 7200);
 }
 
+/* What a stage would refuse, perhaps when the model is paid, is refused here, by the key's name. */
+static void number_out_of_its_range_is_refused(void **state)
+{
+	static const char *const bad[][2] = {
+	    {"run.rounds=51", "from 1 to 50"},
+	    {"apply.maxBytes=257m", "from 1 to 256m"},
+	    {"jail.output=1025m", "from 1 to 1g"},
+	    {"publish.timeout=25h", "from 1 to 86400 seconds"},
+	    {"test.timeout=300h", "from 1 to 1000000 seconds"},
+	    {"model.maxOutputTokens=15", "from 16 to 10000000"},
+	    {"jail.memory=4", "from 16m up"},
+	    {"queue.jobs=257", "from 1 to 256"}};
+	static const char *const good[] = {"run.rounds=50", "apply.maxBytes=256m",
+					   "publish.timeout=24h", "jail.memory=16m",
+					   "store.max=4000000g"};
+	struct config *config AUTO_CONFIG = config_new();
+	struct error err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(config_add_pair(config, bad[i][0], &err), ERROR_USAGE);
+		assert_non_null(strstr(err.message, bad[i][1]));
+		assert_memory_equal(err.message + strlen("-c: "), bad[i][0],
+				    strcspn(bad[i][0], "="));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_int_equal(config_add_pair(config, good[i], &err), 0);
+	/* of a repository more is no more, but less than can be is told */
+	assert_int_equal(add(config, CONFIG_REPOSITORY, "[run]\nrounds = 99\n", &err), 0);
+	assert_int_equal(config_number(config, "run.rounds"), 50);
+	assert_int_equal(add(config, CONFIG_REPOSITORY, "[jail]\nmemory = 4\n", &err),
+			 ERROR_USAGE);
+	assert_non_null(strstr(err.message, "file:2: jail.memory = 4"));
+}
+
 static void get_command_line_wins_over_files(void **state)
 {
 	struct config *config AUTO_CONFIG = config_new();
@@ -244,6 +279,7 @@ int main(void)
 	    cmocka_unit_test(parse_malformed_names_the_line),
 	    cmocka_unit_test(add_repository_may_not_widen),
 	    cmocka_unit_test(number_repository_only_narrows),
+	    cmocka_unit_test(number_out_of_its_range_is_refused),
 	    cmocka_unit_test(get_command_line_wins_over_files),
 	    cmocka_unit_test(add_unknown_key_is_an_error),
 	    cmocka_unit_test(add_pasted_secret_is_not_repeated),

@@ -70,6 +70,20 @@ static void layers_fit_their_fact_in_build_order(void **state)
 	assert_string_equal(facts.layers, "");
 }
 
+static void a_full_scratch_is_no_limit_of_namespaces(void **state)
+{
+	struct jail_facts facts;
+
+	(void)state;
+	for (enum jail_step step = STEP_staging; step <= STEP_pivot; step++) {
+		const struct jail_failure failure = {.step = step, .err = ENOSPC};
+		bool inside = step >= STEP_root && step < STEP_pivot;
+
+		step_remedy(&failure, facts.next, sizeof(facts.next));
+		assert_int_equal(strstr(facts.next, "raise jail.inodes") != NULL, inside);
+	}
+}
+
 static void every_layer_of_namespaces_has_a_remedy(void **state)
 {
 	static const enum jail_step steps[] = {
@@ -198,6 +212,7 @@ int main(void)
 	    cmocka_unit_test(first_failure_is_kept),
 	    cmocka_unit_test(a_missing_layer_is_named),
 	    cmocka_unit_test(layers_fit_their_fact_in_build_order),
+	    cmocka_unit_test(a_full_scratch_is_no_limit_of_namespaces),
 	    cmocka_unit_test(every_layer_of_namespaces_has_a_remedy),
 	    cmocka_unit_test(packet_of_a_dead_peer_is_read),
 	    cmocka_unit_test(packet_of_another_size_is_refused),
