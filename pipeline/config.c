@@ -403,8 +403,12 @@ int config_add_file(struct config *config, enum config_scope scope, const char *
 	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && lstat(path, &st) < 0)
 		return 0;
+	if (fd < 0 && errno == ENOENT) {
+		error_set(err, ERROR_USAGE, "%s is a link to a file that is not there", path);
+		return error_next(err, "make that file, or remove the link");
+	}
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
 	if (!S_ISREG(st.st_mode))
@@ -416,7 +420,10 @@ int config_add_file(struct config *config, enum config_scope scope, const char *
 	}
 	strbuf_init(&text, FILE_MAX_BYTES);
 	if (fd_read_all(fd, &text) < 0)
-		return error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
+		return errno == EFBIG
+			   ? error_set(err, ERROR_USAGE, "%s is larger than %d KiB", path,
+				       FILE_MAX_BYTES >> 10)
+			   : error_errno(err, ERROR_USAGE, errno, "%s cannot be read", path);
 	return config_add_text(config, scope, path, text.data, text.len, err);
 }
 

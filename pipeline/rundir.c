@@ -226,6 +226,7 @@ static char *choose(char **ids, const char *id, struct error *err)
 			if (found) {
 				error_set(err, ERROR_USAGE, "more than one run begins with %s",
 					  id);
+				error_next(err, "give more of its id: agent show lists them");
 				return NULL;
 			}
 			found = ids[i];

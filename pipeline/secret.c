@@ -246,6 +246,8 @@ static int open_file(const char *path, mode_t forbidden, struct error *err)
 
 	if (fd < 0) {
 		error_errno(err, ERROR_USAGE, errno, "%s cannot be opened", path);
+		error_next(err, "have the secret there, readable by you alone (chmod 600), or "
+				"name another source");
 		return -1;
 	}
 	if (check_file(fd, path, forbidden, err) < 0)
@@ -413,9 +415,13 @@ static int open_command(const char *source, struct error *err)
 int secret_open(const char *source, struct error *err)
 {
 	static const char *const kinds = "env:NAME, file:PATH, credential:NAME or command:ARGV";
+	const char *colon = strchr(source, ':');
 	int fd = -1;
 
-	if (strncmp(source, "env:", 4) == 0)
+	if (colon && !colon[1]) {
+		error_set(err, ERROR_USAGE, "the source of a secret names nothing");
+		error_next(err, "write %s", kinds);
+	} else if (strncmp(source, "env:", 4) == 0)
 		fd = open_env(source + 4, err);
 	else if (strncmp(source, "file:", 5) == 0)
 		fd = open_path(source + 5, err);

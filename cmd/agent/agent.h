@@ -331,8 +331,8 @@ int step_open_credential(const struct run *run, const char *kind, int *fd, struc
 /* The signing key, when one is configured; else *fd is -1. */
 int step_open_signing_key(const struct run *run, int *fd, struct error *err);
 
-/* Opens a regular file for reading, without ever waiting for a writer (a FIFO is EINVAL). -1 with errno. */
-int open_plain(const char *path);
+/* Opens a regular file for reading, without ever waiting for a writer. what: what it is for. -1 with err. */
+int open_plain(const char *path, const char *what, struct error *err);
 
 /* Starts a jail as the tests of the base commit would get it, for what it is given (jail.c).
  * *audit: new, NULL when the backend tells nothing. 0 or an error kind. */

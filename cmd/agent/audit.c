@@ -299,6 +299,8 @@ int cmd_audit(struct options *options, struct error *err)
 		error_set(err, ERROR_USAGE, "agent audit takes one run, or --config");
 		return error_next(err, "agent show lists the runs");
 	}
+	if (options->for_config && options->round)
+		return error_set(err, ERROR_USAGE, "--round is of a run, not of --config");
 	if (options->for_config ? of_config(options, report, err)
 				: of_run(options, report, err))
 		return err->kind;

@@ -25,18 +25,18 @@ static const char *default_key(const char *model)
 						     : "env:OPENAI_API_KEY";
 }
 
-int open_plain(const char *path)
+int open_plain(const char *path, const char *what, struct error *err)
 {
 	int fd AUTO_FD = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return -1;
-	if (!S_ISREG(st.st_mode)) {
-		errno = EINVAL;
-		return -1;
-	}
-	return fd_steal(&fd);
+		error_errno(err, ERROR_USAGE, errno, "%s %s", what, path);
+	else if (!S_ISREG(st.st_mode))
+		error_set(err, ERROR_USAGE, "%s %s is not a regular file", what, path);
+	else
+		return fd_steal(&fd);
+	return -1;
 }
 
 /* Opens the model key now, so that a missing one is told at once. -1 stays for replay and for
@@ -52,12 +52,10 @@ int run_check_model(struct run *run, struct error *err)
 		return 0;
 	run->model_checked = true;
 	if (strncmp(model, "replay:", 7) == 0) {
-		int fd AUTO_FD = open_plain(model + 7);
+		int fd AUTO_FD = open_plain(model + 7, "recording", err);
 
-		if (fd < 0 && errno == EINVAL)
-			return error_set(err, ERROR_USAGE, "recording %s is not a regular file",
-					 model + 7);
-		return fd < 0 ? error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7)
+		return fd < 0 ? error_next(err, "name a conversation.jsonl of a run: --model "
+						"replay:FILE")
 			      : 0;
 	}
 	if (strncmp(model, "anthropic:", 10) != 0 && strncmp(model, "openai:", 7) != 0) {
@@ -75,11 +73,11 @@ int run_check_model(struct run *run, struct error *err)
 		run->key_fd = secret_open(default_key(model), &ignored);
 		return 0;
 	}
-	if (!source)
-		source = default_key(model);
-	else if (strncmp(source, "env:", 4) == 0)
+	if (source && strncmp(source, "env:", 4) == 0)
 		secret_adopt_env(environ, source + 4);
-	run->key_fd = secret_open(source, err);
+	run->key_fd = secret_open(source ? source : default_key(model), err);
+	if (run->key_fd < 0 && source)
+		error_wrap(err, "model.key");
 	return run->key_fd < 0 ? err->kind : 0;
 }
 

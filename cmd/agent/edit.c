@@ -37,9 +37,12 @@ static int read_text(struct edit_command *command, struct error *err)
 	const char *name = command->options->words[0];
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
 	bool input = strcmp(name, "-") == 0;
-	int fd AUTO_FD = input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_plain(name);
+	int fd AUTO_FD =
+	    input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_plain(name, "edits in", err);
 
 	strbuf_init(&text, TEXT_MAX);
+	if (fd < 0 && !input)
+		return err->kind;
 	if (fd < 0 || fd_read_all(fd, &text) < 0)
 		return errno == EFBIG ? error_set(err, ERROR_USAGE, "%s has more than %u bytes",
 						  name, TEXT_MAX)

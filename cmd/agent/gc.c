@@ -384,6 +384,11 @@ int cmd_gc(struct options *options, struct error *err)
 
 	if (!state)
 		return err->kind;
+	if (options->word_count) {
+		error_set(err, ERROR_USAGE, "agent gc takes no words, such as %s",
+			  options->words[0]);
+		return error_next(err, "agent gc --dry-run says what it would remove");
+	}
 	if (options->days && text_parse_size(options->days, 36500, &sweep.days) < 0)
 		return error_set(err, ERROR_USAGE, "--days %s is not a number of days",
 				 options->days);

@@ -74,6 +74,8 @@ int cmd_help(struct options *options, struct error *err)
 	const char *topic = options->word_count ? options->words[0] : NULL;
 
 	strbuf_init(&out, STRBUF_MAX);
+	if (options->word_count > 1)
+		return error_set(err, ERROR_USAGE, "agent help takes one topic, or none");
 	if (!topic) {
 		help_print_overview(stdout);
 		return 0;

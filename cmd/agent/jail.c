@@ -506,6 +506,14 @@ static int open_run(struct run *run, const struct options *options, char **tree_
 	if (!state || rundir_open(state, options->run, true, &run->dir, err))
 		return err->kind;
 	round = last_round(run);
+	if (!round) {
+		error_set(err, ERROR_USAGE, "run %s has no tree: no change of it was applied",
+			  run->dir.id);
+		return error_next(err,
+				  "agent resume %s goes on with it; without --run it is "
+				  "the jail of HEAD",
+				  run->dir.id);
+	}
 	if (options->round && text_parse_size(options->round, RUN_ROUNDS_MAX, &round) < 0)
 		return error_set(err, ERROR_USAGE, "--round %s is not the number of a round",
 				 options->round);

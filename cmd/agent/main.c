@@ -325,6 +325,16 @@ static bool hold_standard(void)
 	return fd > STDERR_FILENO;
 }
 
+/* What runs a command ends as env(1) does: another status would be taken for the command's own. */
+static int exit_status(int argc, char **argv, int result)
+{
+	const struct command *command = argc > 1 ? command_find(argv[1]) : NULL;
+
+	if (command && command->takes_command && result != ERROR_INTERRUPTED)
+		return EXIT_ISOLATION;
+	return error_exit_status(result);
+}
+
 int main(int argc, char **argv)
 {
 	struct error err = {0};
@@ -342,5 +352,5 @@ int main(int argc, char **argv)
 		return result;
 	if (err.message[0])
 		print_error(&err);
-	return error_exit_status(result);
+	return exit_status(argc, argv, result);
 }

@@ -88,8 +88,9 @@ static int set_key(struct mirror *mirror, const struct config_task *entry, struc
 		mirror->private_ok = entry->value[0] == 'y';
 		return 0;
 	}
-	error_set(err, ERROR_USAGE, "%s: mirror.%s.%s = %s is nothing that a mirror has",
-		  entry->origin, entry->name, entry->key, entry->value);
+	/* its value may be a pasted secret: it is not repeated */
+	error_set(err, ERROR_USAGE, "%s: mirror.%s.%s is nothing that a mirror has, or not so",
+		  entry->origin, entry->name, entry->key);
 	return error_next(err, "url, path, token, sshKey, user, knownHosts, ca, private (yes, "
 			       "no), timeout, maxBytes");
 }
@@ -474,8 +475,14 @@ static int fetch_one(const struct config *config, const char *state,
 	struct json *job AUTO_JSON = NULL, *result AUTO_JSON = NULL;
 	long long changed;
 
-	if (remote_parse(mirror->url, NULL, &f.remote, err))
+	if (remote_parse(mirror->url, NULL, &f.remote, err)) {
+		if (strstr(err->next, "publish.token"))
+			error_next(err,
+				   "take it out of the URL and name its source: "
+				   "mirror.%s.token = env:NAME or file:PATH",
+				   mirror->name);
 		return error_wrap(err, "mirror.%s.url", mirror->name);
+	}
 	if (f.remote.kind == REMOTE_LOCAL) {
 		error_set(err, ERROR_USAGE, "mirror.%s.url = %s is on this machine",
 			  mirror->name, mirror->url);

@@ -44,8 +44,9 @@ static int check_origin(const char *origin, struct error *err)
 static int check_sources(const struct config *config, bool by_model, struct error *err)
 {
 	/* forge.readToken is not among them: the issue is read here and now. */
-	static const char *const keys[] = {"model.key", "publish.token", "publish.sshKey",
-					   "publish.signingKey", "forge.writeToken"};
+	static const char *const keys[] = {"model.key",	       "publish.token",
+					   "publish.sshKey",   "publish.signingKey",
+					   "forge.writeToken", "http.proxyCredential"};
 	const char *model = config_get(config, "model.name");
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {

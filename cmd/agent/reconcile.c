@@ -76,7 +76,9 @@ static int reconcile_one(const char *path, bool named, const char *state, struct
 					   true, tell, site.repo.git_dir, err);
 	}
 	task_site_release(&site);
-	return result ? error_wrap(err, "%s", path) : 0;
+	if (result && strncmp(err->message, path, strlen(path)) != 0)
+		error_wrap(err, "%s", path);
+	return result;
 }
 
 static void add_path(struct json *paths, const char *path)

@@ -49,6 +49,11 @@ static int read_issue(const struct options *options, const struct repository *re
 		    err, "agent %s 42.md, agent %s - < 42.md, agent %s -m 'sum() is wrong'",
 		    verb, verb, verb);
 	}
+	if (word && !word[0]) {
+		error_set(err, ERROR_USAGE, "the name of the issue is empty");
+		return error_next(err,
+				  "is a variable not set? else give its text with -m TEXT");
+	}
 	*source = word ? (strcmp(word, "-") == 0 ? "standard input" : word) : "-m";
 	if (!word) {
 		if (strbuf_adds(text, options->message) < 0)

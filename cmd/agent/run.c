@@ -47,9 +47,9 @@ void run_release(struct run *run)
  * anything is started (law L2), long before the row that needs them. */
 static void adopt_named_secrets(const struct config *config)
 {
-	static const char *const keys[] = {"model.key",	      "publish.token",
-					   "publish.sshKey",  "publish.signingKey",
-					   "forge.readToken", "forge.writeToken"};
+	static const char *const keys[] = {
+	    "model.key",       "publish.token",	   "publish.sshKey",	  "publish.signingKey",
+	    "forge.readToken", "forge.writeToken", "http.proxyCredential"};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const char *source = config_get(config, keys[i]);

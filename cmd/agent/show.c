@@ -200,6 +200,8 @@ int cmd_show(struct options *options, struct error *err)
 
 	if (!state)
 		return err->kind;
+	if (options->word_count > 1)
+		return error_set(err, ERROR_USAGE, "agent show takes one run");
 	if (!options->word_count && !options->json)
 		return list(state);
 	if (rundir_open(state, options->word_count ? options->words[0] : NULL, false, &dir,

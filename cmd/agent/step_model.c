@@ -201,9 +201,9 @@ static int open_files(struct run *run, int round, const char *out_name,
 			return err->kind;
 	}
 	if (strncmp(model, "replay:", 7) == 0) {
-		files->replay = open_plain(model + 7);
+		files->replay = open_plain(model + 7, "recording", err);
 		if (files->replay < 0)
-			return error_errno(err, ERROR_USAGE, errno, "recording %s", model + 7);
+			return err->kind;
 	}
 	return 0;
 }

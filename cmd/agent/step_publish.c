@@ -52,10 +52,12 @@ int step_known_hosts(const char *named, struct json *remote, struct error *err)
 	char *path AUTO_FREE =
 	    named ? mem_strdup(named) : mem_printf("%s/.ssh/known_hosts", home ? home : "");
 	struct strbuf text AUTO_STRBUF = STRBUF_NONE;
-	int fd AUTO_FD = open_plain(path);
+	int fd AUTO_FD = open_plain(path, "known_hosts", err);
 
 	strbuf_init(&text, KNOWN_HOSTS_MAX);
-	if (fd < 0 || fd_read_all(fd, &text) < 0)
+	if (fd < 0)
+		return err->kind;
+	if (fd_read_all(fd, &text) < 0)
 		return error_errno(err, ERROR_USAGE, errno, "known_hosts %s", path);
 	js_set_strn(remote, "known_hosts", text.data, text.len);
 	return 0;

@@ -30,8 +30,12 @@ static int add_allowed(const struct options *options, struct json *job, struct e
 	if (!path)
 		return 0;
 	strbuf_init(&text, ALLOWED_MAX);
-	fd = open_plain(path);
-	if (fd < 0 || fd_read_all(fd, &text) < 0)
+	fd = open_plain(path, "allowed signers", err);
+	if (fd < 0)
+		return error_next(err,
+				  "name a file of lines as ssh-keygen(1), ALLOWED SIGNERS, "
+				  "has them");
+	if (fd_read_all(fd, &text) < 0)
 		return error_errno(err, ERROR_USAGE, errno, "allowed signers %s", path);
 	if (text.full || !text_is_utf8(text.data, text.len) ||
 	    memchr(text.data, '\0', text.len))

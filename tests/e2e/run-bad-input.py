@@ -75,6 +75,7 @@ with Tap() as t, Place() as place:
     refused("an issue that is no text", ["run", place.write("binary.md", b"\x7fELF\0\0\xff\xfe"), "--model", model],
             next_step=False)
     refused("an issue without end", ["run", place.write("large.md", "x" * (8 << 20)), "--model", model], next_step=False)
+    refused("an issue whose name is a variable that is not set", ["run", "", "--model", model], "empty", "-m")
     refused("two issues", ["run", "a.md", "b.md", "--model", model], next_step=False)
     refused("an issue twice", ["run", "-m", "text", "a.md", "--model", model], next_step=False)
 
@@ -94,6 +95,8 @@ with Tap() as t, Place() as place:
     refused("a key file that others may read", base + ["openai:x", "--key", "file:" + place.write("key", "k\n", 0o644)],
             "key", next_step=False)
     refused("a key command that fails", base + ["openai:x", "--key", "command:false"], "false", status=4)
+    refused("a key source that names nothing", base + ["openai:x", "--key", "env:"], "model.key", "names nothing")
+    refused("a key file that is not there", base + ["openai:x", "--key", "file:/nonexistent"], "model.key", "/nonexistent")
     refused("a key source that is none", base + ["openai:x", "--key", "sk-pasted-here"], next_step=False)
     result = place.agent(*base, "openai:x", "--key", "sk-pasted-here", cwd=good)
     t.ok("sk-pasted-here" not in result.err + result.out, "and what may have been the key itself is not repeated", result.text)
@@ -117,6 +120,20 @@ with Tap() as t, Place() as place:
     place.write(os.path.join(place.home, ".config/agent/config"), "[jail]\n\tmemory = 1g\n", 0o666)
     refused("an operator's file that others may write", plain, "agent/config", next_step=False)
     os.unlink(os.path.join(place.home, ".config/agent/config"))
+    os.symlink("nowhere", os.path.join(place.home, ".config/agent/config"))
+    refused("an operator's file that is a link to nothing", plain, "agent/config", "not there")
+    os.unlink(os.path.join(place.home, ".config/agent/config"))
+    place.write(os.path.join(place.home, ".config/agent/config"), "#" * 70000)
+    refused("an operator's file that is too large", plain, "agent/config", "larger than 64 KiB", next_step=False)
+    os.unlink(os.path.join(place.home, ".config/agent/config"))
+    result = place.agent("mirror", "-c", "mirror.far.tokn=planted-secret", cwd=good)
+    t.ok(result.status == 2 and "mirror.far.tokn" in result.err and "planted-secret" not in result.err,
+         "a mirror's key that is none: told, without its value", result.text)
+    refused("a mirror's URL with a password", ["mirror", "-c", "mirror.far.url=https://me:pw@127.0.0.1/x"], "mirror.far.token")
+    refused("a proxy's credential of a job in a variable",
+            ["queue", "add", "-m", "x", "--model", model, "-c", "http.proxyCredential=env:P"], "http.proxyCredential = env:P")
+    refused("edits in what is no file", ["edit", "/dev/null"], "/dev/null is not a regular file", next_step=False)
+    refused("allowed signers in what is no file", ["verify", "--allowed-signers", "/tmp"], "/tmp is not a regular file")
 
     # ---- the remote ----
     lonely = place.repository({"a.txt": "one\ntwo\n"}, name="lonely", test="grep zwei a.txt", remote=False)
@@ -129,6 +146,13 @@ with Tap() as t, Place() as place:
     refused("a run that does not exist", ["show", "zzzz"], "zzzz", next_step=False)
     refused("resuming one that does not exist", ["resume", "zzzz"], "zzzz", next_step=False)
     refused("a run's name with a path", ["show", "../../etc"], next_step=False)
+    refused("two runs", ["show", "1", "2"], "one run", next_step=False)
+    refused("a run that agent gc is to remove", ["gc", "1"], "no words, such as 1")
+    refused("two topics", ["help", "exit", "config"], "one topic", next_step=False)
+    refused("a round of a configuration", ["audit", "--config", "--round", "1"], "--round", next_step=False)
+    result = place.agent("run", "-m", "no key", "--model", "openai:x", "--key", "command:false", cwd=good)
+    refused("the tree of a run that has none", ["jail", "--run", place.runs()[-1], "--", "true"], "no tree", "agent resume",
+            status=125)
 
     # ---- a full disk ----
     if os.geteuid() == 0:
