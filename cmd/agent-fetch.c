@@ -6,15 +6,16 @@
  *	agent-fetch warm | mirror	(started by agent only)
  *
  * READS
- *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","plan","run","verify",
- *		"hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
+ *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","config_commit",
+ *		"from","plan","run","verify","hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
  *	FD_SPEC, FD_SPEC2	passed on to agent-jail unread
  *
  * WRITES
  *	FD_OUT	fetch.json: {"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
  *		"files":N,"bytes":N}
  *	FD_LOG	what both jails printed, capped
- *	FD_CONTROL	{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
+ *	FD_CONTROL	{"event":"not_base","paths":[…],"more":N}, first, where the trusted ref decided
+ *			{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
  *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…","next":"…"}
  *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
@@ -57,6 +58,7 @@
 #include "sandbox/jail_start.h"
 
 #define PLAN_MAX ((size_t)4 << 20)
+#define TOLD_MAX 10 /* paths */
 
 static struct jail_handle warm_jail = {.pid = -1, .go_fd = -1, .output_fd = -1, .take_fd = -1};
 static struct jail_handle verify_jail = {
@@ -93,10 +95,11 @@ static void close_jails(void)
 
 struct warm {
 	const struct json *job;
-	const char *run, *tree, *plan;
+	const char *run, *tree, *config_commit, *from, *plan;
 	bool npm;
 	struct gitops_repo *repo;
-	struct view *view;
+	struct view *view,
+	    *trusted; /* of the base; of the commit that the configuration is of */
 	struct skeleton skeleton;
 	int deps, tmp, work, home; /* owned */
 	size_t log_bytes;
@@ -108,6 +111,7 @@ static void release(struct warm *warm)
 {
 	skeleton_release(&warm->skeleton);
 	view_free(warm->view);
+	view_free(warm->trusted);
 	repo_close(warm->repo);
 	fd_close_ptr(&warm->deps);
 	fd_close_ptr(&warm->tmp);
@@ -149,6 +153,8 @@ static int read_job(const struct stage *stage, struct warm *warm, struct error *
 	if (js_need_str(warm->job, "recipe", &recipe, err) ||
 	    js_need_str(warm->job, "run", &warm->run, err) ||
 	    js_need_str(warm->job, "base_tree", &warm->tree, err) ||
+	    js_need_str(warm->job, "config_commit", &warm->config_commit, err) ||
+	    js_need_str(warm->job, "from", &warm->from, err) ||
 	    js_need_str(warm->job, "plan", &warm->plan, err))
 		return err->kind;
 	warm->npm = strcmp(recipe, "npm") == 0;
@@ -160,16 +166,41 @@ static int read_job(const struct stage *stage, struct warm *warm, struct error *
 	return open_store(warm, stage_path(stage, "store"), err);
 }
 
+/* Tells of inputs where the base commit has no say; the line is capped. */
+static void tell_not_base(const struct warm *warm)
+{
+	struct json *fields = js_object_new(), *paths = js_array_new();
+	size_t count = 0;
+
+	for (char **path = warm->skeleton.not_base; path && *path; path++)
+		if (count++ < TOLD_MAX)
+			js_push_str(paths, *path);
+	js_set(fields, "paths", paths);
+	js_set_int(fields, "more", (long long)(count > TOLD_MAX ? count - TOLD_MAX : 0));
+	if (count)
+		event_send("not_base", fields);
+	else
+		js_free(fields);
+}
+
 static int read_base(const struct stage *stage, struct warm *warm, struct error *err)
 {
+	struct skeleton_trees trees;
+	char tree[GITOPS_OID_SIZE];
+
 	if (repo_open_job(js_get(stage->job, "paths"), false, &warm->repo, err))
 		return err->kind;
 	warm->view = view_new(warm->repo, warm->tree, NULL, err);
-	if (!warm->view)
+	if (!warm->view || repo_commit_tree(warm->repo, warm->config_commit, tree, err))
 		return err->kind;
-	if (warm->npm ? skeleton_npm(warm->view, warm->job, &warm->skeleton, err)
-		      : skeleton_general(warm->view, warm->job, &warm->skeleton, err))
+	warm->trusted = view_new(warm->repo, tree, NULL, err);
+	if (!warm->trusted)
 		return err->kind;
+	trees = (struct skeleton_trees){warm->view, warm->trusted};
+	if (warm->npm ? skeleton_npm(&trees, warm->job, &warm->skeleton, err)
+		      : skeleton_general(&trees, warm->job, &warm->skeleton, err))
+		return err->kind;
+	tell_not_base(warm);
 	skeleton_key(&warm->skeleton, warm->plan, warm->key);
 	return 0;
 }
@@ -382,8 +413,10 @@ static int report(const struct warm *warm, bool warmed, struct error *err)
 	AUTO_STRBUF struct strbuf text = STRBUF_NONE;
 	char name[STORE_KEY_SIZE];
 
-	store_tree_name(warm->tree, warm->plan, name);
-	if (store_remember(warm->deps, warm->tmp, name, warm->key, err))
+	store_tree_name(warm->from, warm->plan, name);
+	/* a run that is to be told something must come by here */
+	if (!warm->skeleton.not_base &&
+	    store_remember(warm->deps, warm->tmp, name, warm->key, err))
 		return err->kind;
 	strbuf_init(&text, STRBUF_MAX);
 	js_format_pretty(out, &text);

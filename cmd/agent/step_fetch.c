@@ -49,6 +49,27 @@ static void tell_denied(struct run *run, const struct jail_facts *facts)
 	denied_note(&run->journal, denied, "denied, around the proxy");
 }
 
+/* Inputs where a pushed base has no say (law L9). */
+static void tell_not_base(struct run *run, const struct json *fields)
+{
+	const struct json *paths = js_get(fields, "paths");
+	struct strbuf list AUTO_STRBUF = STRBUF_NONE;
+
+	strbuf_init(&list, 65536);
+	for (size_t i = 0; i < js_len(paths); i++) {
+		const char *path = js_text(js_at(paths, i));
+
+		strbuf_addf(&list, "%s%s", i ? ", " : "", path ? path : "?");
+	}
+	if (js_int(fields, "more", 0) > 0)
+		strbuf_addf(&list, " and %lld more", js_int(fields, "more", 0));
+	journal_note(
+	    &run->journal,
+	    "note: %s: the warm has tool configuration and programs as %s does, not as "
+	    "the base commit",
+	    list.data, js_str(run->base, "config_ref", run_base(run, "config_commit")));
+}
+
 /* agent-fetch asks after each jail what the facts said: they come to us, not to it. */
 static struct json *on_fetch_event(void *arg, const char *event, struct json *fields)
 {
@@ -61,7 +82,8 @@ static struct json *on_fetch_event(void *arg, const char *event, struct json *fi
 	bool verify = strcmp(event, "verified") == 0;
 	int *fd = &warm->facts[verify];
 
-	(void)fields;
+	if (strcmp(event, "not_base") == 0)
+		tell_not_base(warm->run, fields);
 	if (!verify && strcmp(event, "warmed") != 0)
 		return NULL;
 	if (*fd < 0 || jailplan_read_facts(NULL, *fd, &facts, &audit, &err) != 0 ||
@@ -262,7 +284,7 @@ static int go_fetch(struct run *run, const struct fetch_plan *plan, bool only_wa
 {
 	char key[STORE_KEY_SIZE];
 	struct json *made AUTO_JSON = NULL;
-	bool found = store_lookup(run->dir.state, run_base(run, "tree"), plan->text, key) == 0;
+	bool found = store_lookup(run->dir.state, plan->from, plan->text, key) == 0;
 	int result;
 
 	if (!found && only_warm) {

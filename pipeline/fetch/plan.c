@@ -308,6 +308,15 @@ int draft_egress_job(struct draft *draft, struct error *err)
 	return add_upstream(draft, plan->egress_job, err);
 }
 
+static char *inputs_come_from(const struct json *base)
+{
+	const char *tree = js_str(base, "tree", ""), *commit = js_str(base, "commit", "");
+	const char *trusted = js_str(base, "config_commit", "");
+
+	return strcmp(commit, trusted) == 0 ? mem_strdup(tree)
+					    : mem_printf("%s %s", tree, trusted);
+}
+
 static int finish_jobs(struct draft *draft, enum fetch_recipe recipe, struct error *err)
 {
 	const struct fetch_request *request = draft->request;
@@ -317,6 +326,9 @@ static int finish_jobs(struct draft *draft, enum fetch_recipe recipe, struct err
 	plan->text = strbuf_steal(&draft->text);
 	js_set_str(plan->job, "recipe", fetch_recipe_text(recipe));
 	js_set_str(plan->job, "base_tree", js_str(request->base, "tree", ""));
+	plan->from = inputs_come_from(request->base);
+	js_set_str(plan->job, "config_commit", js_str(request->base, "config_commit", ""));
+	js_set_str(plan->job, "from", plan->from);
 	js_set_str(plan->job, "plan", plan->text);
 	js_set_str(plan->job, "run", request->run_id);
 	js_set_bool(plan->job, "verify", plan->has_verify);
@@ -380,6 +392,7 @@ int fetch_plan_make(enum fetch_recipe recipe, const struct fetch_request *reques
 void fetch_plan_release(struct fetch_plan *plan)
 {
 	free(plan->text);
+	free(plan->from);
 	free(plan->token_key);
 	jail_spec_release(&plan->warm);
 	jail_spec_release(&plan->verify);

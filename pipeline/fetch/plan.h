@@ -4,9 +4,9 @@
  * no stage and needs no git: what depends on file contents is agent-fetch's part.
  *
  * A layer is named by its key: SHA-256 over the plan's text (recipe, commands, tool, hosts,
- * trust) and the bytes of its inputs. Since the inputs follow from the base tree, a small file
- * by-tree/<sha256 of base tree and text> in the store remembers the key, so that a warm layer
- * is found without starting anything.
+ * trust) and the bytes of its inputs. Since the inputs follow from the base tree and the trusted
+ * ref's, a small file by-tree/<sha256 of both and text> in the store remembers the key, so that a
+ * warm layer is found without starting anything.
  */
 #ifndef FETCH_PLAN_H
 #define FETCH_PLAN_H
@@ -41,6 +41,8 @@ struct fetch_request {
 struct fetch_plan {
 	enum fetch_recipe recipe;
 	char *text; /* what the key is made of beside the inputs; also shown by `agent audit` */
+	char *from; /* what the inputs come from: the base's tree, and the trusted ref's commit
+		       where that is another */
 	struct jail_spec warm;	 /* agent-fetch's FD_SPEC */
 	struct jail_spec verify; /* agent-fetch's FD_SPEC2, when has_verify */
 	bool has_verify;

@@ -17,6 +17,7 @@
 #include "pipeline/base/text.h"
 #include "pipeline/fetch/inside.h"
 #include "pipeline/fetch/npm_lock.h"
+#include "pipeline/fetch/steers.h"
 
 #define FILES_MAX 20000
 #define BYTES_MAX ((uint64_t)256 << 20) /* of the skeleton as a whole */
@@ -24,13 +25,20 @@
 
 /* ---- lists ---- */
 
-static struct skeleton_file *add_file(struct skeleton *out, const char *path)
+static struct skeleton_file *find_file(const struct skeleton *out, const char *path)
 {
-	struct skeleton_file *file;
-
 	for (size_t i = 0; i < out->count; i++)
 		if (strcmp(out->files[i].path, path) == 0)
 			return &out->files[i];
+	return NULL;
+}
+
+static struct skeleton_file *add_file(struct skeleton *out, const char *path)
+{
+	struct skeleton_file *file = find_file(out, path);
+
+	if (file)
+		return file;
 	out->files = mem_realloc(out->files, out->count + 1, sizeof(*out->files));
 	file = &out->files[out->count++];
 	memset(file, 0, sizeof(*file));
@@ -70,6 +78,7 @@ void skeleton_release(struct skeleton *skeleton)
 	free(skeleton->files);
 	text_free_words(skeleton->outputs);
 	text_free_words(skeleton->required);
+	text_free_words(skeleton->not_base);
 	memset(skeleton, 0, sizeof(*skeleton));
 }
 
@@ -113,14 +122,90 @@ static bool view_has_file(struct view *view, const char *path)
 static int read_input(struct view *view, const struct skeleton *out, const char *path,
 		      size_t max_bytes, struct strbuf *data, struct error *err)
 {
-	for (size_t i = 0; i < out->count; i++)
-		if (strcmp(out->files[i].path, path) == 0) {
-			int kind =
-			    repo_blob(view_repo(view), out->files[i].oid, max_bytes, data, err);
+	const struct skeleton_file *file = find_file(out, path);
 
-			return kind ? error_wrap(err, "%s", path) : 0;
-		}
-	return error_set(err, ERROR_FAILED, "%s is no input", path);
+	if (!file)
+		return error_set(err, ERROR_FAILED, "%s is no input", path);
+	return repo_blob(view_repo(view), file->oid, max_bytes, data, err)
+		   ? error_wrap(err, "%s", path)
+		   : 0;
+}
+
+/* ---- whose version counts ---- */
+
+/* What is at a path; nothing, too, where it leads through something that is no directory. */
+static int look_at(struct view *view, const char *path, struct view_stat *found,
+		   struct error *err)
+{
+	struct error nothing = {0};
+	int kind = view_stat(view, path, found, &nothing);
+
+	if (!kind)
+		return 0;
+	memset(found, 0, sizeof(*found));
+	found->kind = VIEW_NONE;
+	if (kind != ERROR_NO)
+		*err = nothing;
+	return kind == ERROR_NO ? 0 : kind;
+}
+
+static bool is_same(const struct view_stat *a, const struct view_stat *b)
+{
+	return a->kind == b->kind && strcmp(a->oid, b->oid) == 0;
+}
+
+/* 1 for a program: executable or a script. */
+static int is_program(struct view *view, const struct view_stat *found, struct error *err)
+{
+	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
+	int kind;
+
+	if (found->kind != VIEW_FILE)
+		return found->kind == VIEW_EXEC;
+	strbuf_init(&data, BYTES_MAX);
+	kind = repo_blob(view_repo(view), found->oid, BYTES_MAX, &data, err);
+	return kind ? kind : steers_by_bytes(data.data, data.len);
+}
+
+/* 1 when how the warm works hangs on a path that differs: the trusted ref's version counts. */
+static int steers(const struct skeleton_trees *trees, const char *path,
+		  const struct view_stat *base, const struct view_stat *trusted,
+		  struct error *err)
+{
+	int program;
+
+	if (steers_by_name(path))
+		return 1;
+	program = is_program(trees->base, base, err);
+	return program ? program : is_program(trees->trusted, trusted, err);
+}
+
+static void note_not_base(struct skeleton *out, const char *path)
+{
+	for (char **known = out->not_base; known && *known; known++)
+		if (strcmp(*known, path) == 0)
+			return;
+	add_word(&out->not_base, path);
+}
+
+/* An input that the configuration names. named: by this very path, so that it has to be there. */
+static int add_ruled(const struct skeleton_trees *trees, const char *path, bool named,
+		     struct skeleton *out, struct error *err)
+{
+	struct view_stat base, trusted;
+	int kind = look_at(trees->base, path, &base, err);
+
+	if (!kind)
+		kind = look_at(trees->trusted, path, &trusted, err);
+	if (!kind && !is_same(&base, &trusted))
+		kind = steers(trees, path, &base, &trusted, err);
+	if (kind < 0)
+		return kind;
+	if (!kind)
+		return named || base.kind != VIEW_NONE ? add_input(trees->base, path, out, err)
+						       : 0;
+	note_not_base(out, path);
+	return trusted.kind == VIEW_NONE ? 0 : add_input(trees->trusted, path, out, err);
 }
 
 /* ---- npm ---- */
@@ -167,21 +252,23 @@ static int add_member(struct view *view, const char *member, struct skeleton *ou
 	return 0;
 }
 
-/* The repository's .npmrc, reduced to settings that only say how to read the lock file. */
-static int add_settings(struct view *view, struct skeleton *out, struct error *err)
+/* The trusted ref's .npmrc, reduced to settings that only say how to read the lock file. */
+static int add_settings(const struct skeleton_trees *trees, struct skeleton *out,
+			struct error *err)
 {
 	AUTO_STRBUF struct strbuf data = STRBUF_NONE;
-	struct view_stat found;
+	struct view_stat base, trusted;
 	char *kept;
-	int kind;
 
-	if (!view_has_file(view, ".npmrc"))
+	if (look_at(trees->base, ".npmrc", &base, err) ||
+	    look_at(trees->trusted, ".npmrc", &trusted, err))
+		return err->kind;
+	if (!is_same(&base, &trusted))
+		note_not_base(out, ".npmrc");
+	if (trusted.kind != VIEW_FILE && trusted.kind != VIEW_EXEC)
 		return 0;
-	kind = view_stat(view, ".npmrc", &found, err);
 	strbuf_init(&data, MANIFEST_MAX);
-	if (!kind)
-		kind = repo_blob(view_repo(view), found.oid, MANIFEST_MAX, &data, err);
-	if (kind)
+	if (repo_blob(view_repo(trees->trusted), trusted.oid, MANIFEST_MAX, &data, err))
 		return error_wrap(err, ".npmrc");
 	kept = npm_lock_settings(data.data, data.len);
 	if (*kept)
@@ -207,9 +294,10 @@ static int lint(const struct json *lock, const char *file, const struct json *jo
 	return kind;
 }
 
-int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out,
-		 struct error *err)
+int skeleton_npm(const struct skeleton_trees *trees, const struct json *job,
+		 struct skeleton *out, struct error *err)
 {
+	struct view *view = trees->base;
 	const char *file = view_has_file(view, "npm-shrinkwrap.json") ? "npm-shrinkwrap.json"
 								      : "package-lock.json";
 	AUTO_JSON struct json *lock = NULL;
@@ -220,7 +308,7 @@ int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out
 	if (add_input(view, file, out, err) || add_input(view, "package.json", out, err))
 		return err->kind;
 	lock = read_json_input(view, out, file, NPM_LOCK_MAX, err);
-	if (!lock || lint(lock, file, job, err) || add_settings(view, out, err))
+	if (!lock || lint(lock, file, job, err) || add_settings(trees, out, err))
 		return err->kind;
 	add_word(&out->outputs, "node_modules");
 	members = npm_lock_members(lock);
@@ -237,36 +325,52 @@ int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out
 
 /* ---- general ---- */
 
-static int add_pattern(struct view *view, const char *pattern, struct skeleton *out,
+static int add_matches(const struct skeleton_trees *trees, struct view *view,
+		       const char *pattern, size_t *matches, struct skeleton *out,
 		       struct error *err)
 {
 	struct view_listing found = {NULL, 0, false};
-	int kind;
+	int kind = view_list(view, "", true, pattern, FILES_MAX, &found, err);
 
-	if (!strpbrk(pattern, "*?[{"))
-		return add_input(view, pattern, out, err);
-	kind = view_list(view, "", true, pattern, FILES_MAX, &found, err);
 	if (!kind && found.cut)
 		kind = error_set(err, ERROR_NO, "%s matches more than %d files", pattern,
 				 FILES_MAX);
-	if (!kind && !found.len)
-		kind =
-		    error_set(err, ERROR_NO, "%s matches no file of the base commit", pattern);
-	for (size_t i = 0; i < found.len && !kind; i++)
+	for (size_t i = 0; i < found.len && !kind; i++) {
+		const char *path = found.items[i].path;
+
 		if (found.items[i].kind != VIEW_DIR)
-			kind = add_input(view, found.items[i].path, out, err);
+			kind = add_ruled(trees, path, false, out, err);
+		*matches += view == trees->base || find_file(out, path);
+	}
 	view_listing_release(&found);
 	return kind;
 }
 
-int skeleton_general(struct view *view, const struct json *job, struct skeleton *out,
-		     struct error *err)
+/* What the trusted ref has and the base does not may be a setting that was taken away. */
+static int add_pattern(const struct skeleton_trees *trees, const char *pattern,
+		       struct skeleton *out, struct error *err)
+{
+	size_t matches = 0;
+
+	if (!strpbrk(pattern, "*?[{"))
+		return add_ruled(trees, pattern, true, out, err);
+	if (add_matches(trees, trees->base, pattern, &matches, out, err) ||
+	    (strcmp(view_tree(trees->base), view_tree(trees->trusted)) != 0 &&
+	     add_matches(trees, trees->trusted, pattern, &matches, out, err)))
+		return err->kind;
+	return matches
+		   ? 0
+		   : error_set(err, ERROR_NO, "%s matches no file of the base commit", pattern);
+}
+
+int skeleton_general(const struct skeleton_trees *trees, const struct json *job,
+		     struct skeleton *out, struct error *err)
 {
 	const struct json *inputs = js_get(job, "inputs"), *outputs = js_get(job, "outputs");
 
 	memset(out, 0, sizeof(*out));
 	for (size_t i = 0; i < js_len(inputs); i++)
-		if (add_pattern(view, js_text(js_at(inputs, i)), out, err)) {
+		if (add_pattern(trees, js_text(js_at(inputs, i)), out, err)) {
 			error_wrap(err, "fetch.inputs");
 			return error_next(err, "mend the list of inputs in the configuration");
 		}

@@ -1,7 +1,10 @@
 /*
  * The skeleton: the few files of the base tree that a recipe needs, read from git objects and
- * written to a clean directory. Tool configuration of the repository stays out, and with it
- * what could run code or name hosts. The same list is what the layer's key covers.
+ * written to a clean directory. The same list is what the layer's key covers.
+ *
+ * What is to be fetched is the base's to say: manifests, lock files. How, is the trusted ref's: tool configuration
+ * and programs (pipeline/fetch/steers.h) are taken from its tree alone, so that a pushed branch has no say in them
+ * (law L9). By hand both are one tree.
  *
  * For agent-fetch only (it is what links gitops).
  */
@@ -30,15 +33,23 @@ struct skeleton {
 	char **outputs;	 /* what the layer takes, "~/…" for HOME; NULL-terminated */
 	char **required; /* directories that a warm must have made, below the work tree;
 			    NULL-terminated */
+	char **
+	    not_base; /* paths where the base differs and has no say; NULL-terminated or NULL */
+};
+
+struct skeleton_trees {
+	struct view *base; /* the commit that is worked on */
+	struct view
+	    *trusted; /* the one that the configuration came from; of the same repository */
 };
 
 /* From package-lock.json or npm-shrinkwrap.json, linted (npm_lock.h). job: agent-fetch's. */
-int skeleton_npm(struct view *view, const struct json *job, struct skeleton *out,
-		 struct error *err);
+int skeleton_npm(const struct skeleton_trees *trees, const struct json *job,
+		 struct skeleton *out, struct error *err);
 
 /* From the job's "inputs" and "outputs". */
-int skeleton_general(struct view *view, const struct json *job, struct skeleton *out,
-		     struct error *err);
+int skeleton_general(const struct skeleton_trees *trees, const struct json *job,
+		     struct skeleton *out, struct error *err);
 
 void skeleton_release(struct skeleton *skeleton);
 

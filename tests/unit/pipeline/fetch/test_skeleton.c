@@ -34,12 +34,17 @@ static struct json *job(const char *text)
 	return parsed;
 }
 
-static bool has(const struct skeleton *skeleton, const char *path)
+static const struct skeleton_file *find(const struct skeleton *skeleton, const char *path)
 {
 	for (size_t i = 0; i < skeleton->count; i++)
 		if (strcmp(skeleton->files[i].path, path) == 0)
-			return true;
-	return false;
+			return &skeleton->files[i];
+	return NULL;
+}
+
+static bool has(const struct skeleton *skeleton, const char *path)
+{
+	return find(skeleton, path) != NULL;
 }
 
 #define LOCK                                                                                   \
@@ -68,7 +73,7 @@ static void skeleton_npm_takes_manifests_and_stubs_only(void **state)
 	(void)state;
 	fixture_init(&f);
 	view = tree_of(&f, project);
-	if (skeleton_npm(view, rules, &skeleton, &f.err))
+	if (skeleton_npm(&(struct skeleton_trees){view, view}, rules, &skeleton, &f.err))
 		fail_msg("%s", f.err.message);
 	assert_int_equal(skeleton.count, 5);
 	assert_string_equal(skeleton.files[0].path, ".npmrc");
@@ -108,7 +113,8 @@ static void skeleton_npm_incomplete_projects_are_refused(void **state)
 		struct view *view = tree_of(&f, all[i]);
 		struct skeleton skeleton;
 
-		assert_true(skeleton_npm(view, rules, &skeleton, &f.err) < 0);
+		assert_true(skeleton_npm(&(struct skeleton_trees){view, view}, rules, &skeleton,
+					 &f.err) < 0);
 		assert_true(f.err.message[0]);
 		skeleton_release(&skeleton);
 		view_free(view);
@@ -136,14 +142,17 @@ static void skeleton_general_takes_what_the_patterns_name(void **state)
 	(void)state;
 	fixture_init(&f);
 	view = tree_of(&f, files);
-	assert_int_equal(skeleton_general(view, good, &skeleton, &f.err), 0);
+	assert_int_equal(
+	    skeleton_general(&(struct skeleton_trees){view, view}, good, &skeleton, &f.err), 0);
 	assert_int_equal(skeleton.count, 3);
 	assert_string_equal(skeleton.files[0].path, "a/go.mod");
 	assert_true(skeleton.files[0].executable);
 	assert_string_equal(skeleton.outputs[0], "~/go");
 	skeleton_release(&skeleton);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_int_equal(skeleton_general(view, bad[i], &skeleton, &f.err), ERROR_NO);
+		assert_int_equal(skeleton_general(&(struct skeleton_trees){view, view}, bad[i],
+						  &skeleton, &f.err),
+				 ERROR_NO);
 		skeleton_release(&skeleton);
 	}
 	view_free(view);
@@ -166,12 +175,185 @@ static void skeleton_general_links_are_refused(void **state)
 	tree = GIT(&f, line, "mktree");
 	view = view_new(f.repo, tree, NULL, &f.err);
 	assert_non_null(view);
-	assert_int_equal(skeleton_general(view, rules, &skeleton, &f.err), ERROR_NO);
+	assert_int_equal(
+	    skeleton_general(&(struct skeleton_trees){view, view}, rules, &skeleton, &f.err),
+	    ERROR_NO);
 	assert_non_null(strstr(f.err.message, "symbolic link"));
 	skeleton_release(&skeleton);
-	assert_int_equal(skeleton_general(view, star, &skeleton, &f.err), ERROR_NO);
+	assert_int_equal(
+	    skeleton_general(&(struct skeleton_trees){view, view}, star, &skeleton, &f.err),
+	    ERROR_NO);
 	skeleton_release(&skeleton);
 	view_free(view);
+	fixture_release(&f);
+}
+
+/* The blob that a file of these bytes is. */
+static void assert_bytes(const struct skeleton *skeleton, const char *path, const char *bytes)
+{
+	const struct skeleton_file *file = find(skeleton, path);
+	char oid[GITOPS_OID_SIZE];
+
+	if (!file)
+		fail_msg("%s is not there", path);
+	repo_hash_blob(bytes, strlen(bytes), oid);
+	assert_string_equal(file->oid, oid);
+}
+
+static const struct file trusted_tree[] = {{"Cargo.toml", "old", false},
+					   {"a.toml", "old", false},
+					   {".cargo/config.toml", "good", false},
+					   {".npmrc", "good", false},
+					   {"pip.conf", "good", false},
+					   {"run.sh", "#!/bin/sh\n", false},
+					   {"tool", "good", true},
+					   {"same.sh", "#!/bin/sh\n", true},
+					   {"gone.toml", "old", false},
+					   {NULL, NULL, false}};
+static const struct file pushed_tree[] = {{"Cargo.toml", "new", false},
+					  {"a.toml", "#", false},
+					  {".cargo/config.toml", "evil", false},
+					  {"sub/.cargo/config.toml", "evil", false},
+					  {"Pip.Conf", "evil", false},
+					  {"rust-toolchain.toml", "evil", false},
+					  {"run.sh", "no longer a script", false},
+					  {"tool", "no longer a program", false},
+					  {"same.sh", "#!/bin/sh\n", true},
+					  {"new.sh", "#!/bin/sh\n", false},
+					  {"new", "program", true},
+					  {NULL, NULL, false}};
+
+static void skeleton_general_pushed_tool_configuration_has_no_say(void **state)
+{
+	static const char *const not_base[] = {".cargo/config.toml",
+					       "Pip.Conf",
+					       "new",
+					       ".npmrc",
+					       "new.sh",
+					       "run.sh",
+					       "rust-toolchain.toml",
+					       "tool",
+					       "pip.conf",
+					       "sub/.cargo/config.toml"};
+	AUTO_JSON struct json *rules =
+	    job("{\"inputs\":[\"Cargo.toml\",\"**\"],\"outputs\":[\"out\"]}");
+	struct skeleton skeleton;
+	struct fixture f;
+	struct view *pushed, *trusted;
+	const struct skeleton_file *file;
+	size_t told = 0;
+
+	(void)state;
+	fixture_init(&f);
+	pushed = tree_of(&f, pushed_tree);
+	trusted = tree_of(&f, trusted_tree);
+	assert_int_equal(skeleton_general(&(struct skeleton_trees){pushed, trusted}, rules,
+					  &skeleton, &f.err),
+			 0);
+	assert_bytes(&skeleton, "Cargo.toml", "new");
+	assert_bytes(&skeleton, "a.toml", "#");
+	assert_bytes(&skeleton, ".cargo/config.toml", "good");
+	assert_bytes(&skeleton, ".npmrc", "good");
+	assert_bytes(&skeleton, "pip.conf", "good");
+	assert_bytes(&skeleton, "run.sh", "#!/bin/sh\n");
+	assert_bytes(&skeleton, "tool", "good");
+	file = find(&skeleton, "tool");
+	assert_true(file && file->executable);
+	assert_bytes(&skeleton, "same.sh", "#!/bin/sh\n");
+	assert_int_equal(skeleton.count, 8);
+	while (skeleton.not_base[told])
+		told++;
+	assert_int_equal(told, ARRAY_LEN(not_base));
+	for (size_t i = 0; i < ARRAY_LEN(not_base); i++) {
+		bool found = false;
+
+		for (size_t j = 0; j < told; j++)
+			found |= strcmp(skeleton.not_base[j], not_base[i]) == 0;
+		if (!found)
+			fail_msg("%s is not told", not_base[i]);
+	}
+	skeleton_release(&skeleton);
+	/* the same tree, by hand: all of it counts */
+	assert_int_equal(skeleton_general(&(struct skeleton_trees){pushed, pushed}, rules,
+					  &skeleton, &f.err),
+			 0);
+	assert_bytes(&skeleton, ".cargo/config.toml", "evil");
+	assert_null(skeleton.not_base);
+	skeleton_release(&skeleton);
+	view_free(pushed);
+	view_free(trusted);
+	fixture_release(&f);
+}
+
+static void skeleton_general_pushed_names_of_one_input(void **state)
+{
+	static const struct {
+		const char *input;
+		int kind;
+		size_t count;
+	} cases[] = {
+	    {".npmrc", 0, 1},		/* taken away by the push */
+	    {"new.sh", 0, 0},		/* put there by it */
+	    {"gone.toml", ERROR_NO, 0}, /* a manifest that it took away */
+	    {"gone.*", ERROR_NO, 0},	/* the same, by a pattern */
+	    {".np*", 0, 1},		/* a setting that it took away */
+	    {".cargo", ERROR_NO, 0},	/* a directory */
+	    {"none", ERROR_NO, 0},
+	};
+	struct skeleton skeleton;
+	struct fixture f;
+	struct view *pushed, *trusted;
+
+	(void)state;
+	fixture_init(&f);
+	pushed = tree_of(&f, pushed_tree);
+	trusted = tree_of(&f, trusted_tree);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		AUTO_FREE char *text =
+		    mem_printf("{\"inputs\":[\"%s\"],\"outputs\":[]}", cases[i].input);
+		AUTO_JSON struct json *rules = job(text);
+		int kind = skeleton_general(&(struct skeleton_trees){pushed, trusted}, rules,
+					    &skeleton, &f.err);
+
+		if (kind != cases[i].kind || (!kind && skeleton.count != cases[i].count))
+			fail_msg("%s: %d, %zu files", cases[i].input, kind, skeleton.count);
+		skeleton_release(&skeleton);
+	}
+	view_free(pushed);
+	view_free(trusted);
+	fixture_release(&f);
+}
+
+static void skeleton_npm_pushed_settings_have_no_say(void **state)
+{
+	static const struct file without[] = {{"package.json", "{}", false},
+					      {"package-lock.json", LOCK, false},
+					      {"packages/m/package.json", "{}", false},
+					      {NULL, NULL, false}};
+	AUTO_JSON struct json *rules = job(HOSTS);
+	struct skeleton skeleton;
+	struct fixture f;
+	const struct skeleton_file *file;
+	struct view *with, *none;
+
+	(void)state;
+	fixture_init(&f);
+	with = tree_of(&f, project);
+	none = tree_of(&f, without);
+	assert_int_equal(
+	    skeleton_npm(&(struct skeleton_trees){with, none}, rules, &skeleton, &f.err), 0);
+	assert_false(has(&skeleton, ".npmrc"));
+	assert_string_equal(skeleton.not_base[0], ".npmrc");
+	assert_null(skeleton.not_base[1]);
+	skeleton_release(&skeleton);
+	assert_int_equal(
+	    skeleton_npm(&(struct skeleton_trees){none, with}, rules, &skeleton, &f.err), 0);
+	file = find(&skeleton, ".npmrc");
+	assert_true(file && file->text && strcmp(file->text, "legacy-peer-deps=true\n") == 0);
+	assert_string_equal(skeleton.not_base[0], ".npmrc");
+	skeleton_release(&skeleton);
+	view_free(with);
+	view_free(none);
 	fixture_release(&f);
 }
 
@@ -182,7 +364,9 @@ static void key_of(struct fixture *f, const struct file *files, const char *plan
 	struct view *view = tree_of(f, files);
 	struct skeleton skeleton;
 
-	assert_int_equal(skeleton_general(view, rules, &skeleton, &f->err), 0);
+	assert_int_equal(
+	    skeleton_general(&(struct skeleton_trees){view, view}, rules, &skeleton, &f->err),
+	    0);
 	skeleton_key(&skeleton, plan, key);
 	skeleton_release(&skeleton);
 	view_free(view);
@@ -232,7 +416,8 @@ static void skeleton_write_makes_exactly_these_files(void **state)
 	view = tree_of(&f, project);
 	assert_non_null(mkdtemp(where));
 	dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(skeleton_npm(view, rules, &skeleton, &f.err), 0);
+	assert_int_equal(
+	    skeleton_npm(&(struct skeleton_trees){view, view}, rules, &skeleton, &f.err), 0);
 	assert_int_equal(skeleton_write(&skeleton, view, dir, &f.err), 0);
 	assert_int_equal(fstatat(dir, "packages/m/t.js", &st, 0), 0);
 	assert_int_equal(st.st_size, 0);
@@ -256,6 +441,9 @@ int main(void)
 	    cmocka_unit_test(skeleton_npm_incomplete_projects_are_refused),
 	    cmocka_unit_test(skeleton_general_takes_what_the_patterns_name),
 	    cmocka_unit_test(skeleton_general_links_are_refused),
+	    cmocka_unit_test(skeleton_general_pushed_tool_configuration_has_no_say),
+	    cmocka_unit_test(skeleton_general_pushed_names_of_one_input),
+	    cmocka_unit_test(skeleton_npm_pushed_settings_have_no_say),
 	    cmocka_unit_test(skeleton_key_follows_inputs_and_plan_only),
 	    cmocka_unit_test(skeleton_write_makes_exactly_these_files),
 	};
