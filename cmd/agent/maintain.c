@@ -143,7 +143,6 @@ static void say_skip(const struct chore *chore)
 
 static int skip_chore(struct chore *chore, bool handled, struct error *err)
 {
-	chore->upkeep->skipped++;
 	upkeep_tell(chore->upkeep, chore->place, chore->task, chore->row, chore->facts.due,
 		    "skipped", chore->reason);
 	say_skip(chore);
@@ -161,6 +160,7 @@ static int run_chore(struct chore *chore, bool resume, struct error *err)
 	int result;
 
 	if (options->dry_run) {
+		chore->upkeep->ran++;
 		upkeep_tell(chore->upkeep, chore->place, chore->task, chore->row,
 			    chore->facts.due, "would run", "");
 		say(chore, "would ", resume ? "go on with its run" : "run");
@@ -176,7 +176,9 @@ static int run_chore(struct chore *chore, bool resume, struct error *err)
 	if (words) {
 		js_free(chore->row);
 		chore->row = record_get(chore->upkeep->record, &chore->key, err);
-		chore->upkeep->ran++;
+		if (chore->row &&
+		    outcome_parse(js_str(chore->row, "outcome", "")) != OUTCOME_NOTHING)
+			chore->upkeep->ran++;
 		upkeep_tell(chore->upkeep, chore->place, chore->task, chore->row,
 			    chore->facts.due, "ran", words);
 		if (words[0])
@@ -230,7 +232,6 @@ static int visit_task(struct upkeep *upkeep, const struct upkeep_place *place,
 		*err = (struct error){0};
 		snprintf(chore.reason, sizeof(chore.reason),
 			 "another agent maintain works on it");
-		upkeep->skipped++;
 		say_skip(&chore);
 		return 0;
 	}
@@ -415,7 +416,7 @@ int cmd_maintain(struct options *options, struct error *err)
 	if (result)
 		return result;
 	/* by the clock, nothing to do is all well */
-	if (!upkeep.worst && !options->due && upkeep.skipped && !upkeep.ran)
+	if (!upkeep.worst && !options->due && !options->list && !upkeep.ran)
 		return ERROR_SKIPPED;
 	return upkeep.worst; /* which has been said already */
 }

@@ -29,11 +29,11 @@ struct upkeep {
 	struct record *record;
 	struct json *told; /* owned: an object a task, for --json and --list */
 	int worst;	   /* the error kind that it ends with; 0: all went well */
-	size_t ran, skipped;
-	size_t tasks;	 /* that were found, asked for or not */
-	bool *found;	 /* borrowed: the words of the command line that name a task */
-	bool configured; /* the operator's tasks have been looked at */
-	bool unread;	 /* of some place it is not known which tasks it has */
+	size_t ran;	   /* had something to do, or would have */
+	size_t tasks;	   /* that were found, asked for or not */
+	bool *found;	   /* borrowed: the words of the command line that name a task */
+	bool configured;   /* the operator's tasks have been looked at */
+	bool unread;	   /* of some place it is not known which tasks it has */
 };
 
 /* Whether a task of that name is asked for; it has been found then. */

@@ -70,7 +70,7 @@ with Tap() as t, Place() as place:
     result = maintain(repo, "translate", allow=False)
     t.ok(result.status == 2 and "agent maintain --list tells them" + missed in result.err, "who names one is told so", result.text)
     result = maintain(repo, allow=False)
-    t.equal((result.status, result.out), (0, "no tasks" + missed), "and who asks for all", result.text)
+    t.equal((result.status, result.out), (3, "no tasks" + missed), "and who asks for all", result.text)
     result = maintain(repo, "--due", allow=False)
     t.equal((result.status, result.out + result.err), (0, ""), "but not the clock", result.text)
     shown = listed(repo)["translate"]
@@ -116,7 +116,7 @@ with Tap() as t, Place() as place:
     place.git("push", "-q", "origin", "main", cwd=repo)
     result = maintain(repo, *idle, "translate")
     t.contains(result.out, "the model made no change", "what is merged makes room; nothing to do is no proposal")
-    t.equal((listed(repo)["translate"]["state"], result.status), ("merged", 0), "nor a failure", result.text)
+    t.equal((listed(repo)["translate"]["state"], result.status), ("merged", 3), "nor a failure, but 3", result.text)
     days_ago(repo)
     before = len(place.runs())
     result = maintain(repo, "translate")
@@ -232,13 +232,17 @@ with Tap() as t, Place() as place:
     place.git("merge", "-q", "--ff-only", "origin/agent/maintain-fmt", cwd=repo)
     place.git("push", "-q", "origin", "main", cwd=repo)
     result = maintain(repo, "fmt", "-c", "maintain.network=registries")
-    t.equal((result.status, listed(repo)["fmt"]["outcome"]), (0, "nothing"), "one that changes nothing proposes nothing", result.text)
+    t.equal((result.status, listed(repo)["fmt"]["outcome"]), (3, "nothing"), "one that changes nothing proposes nothing", result.text)
+    result = maintain(repo, "fmt", "translate")
+    t.equal(result.status, 0, "one of two that has something to do is enough", result.text)
+    t.equal([maintain(repo, "--dry-run", *words).status for words in (["fmt"], ["fmt", "translate"], ["stray"])], [3, 3, 0],
+            "--dry-run ends as it would")
     result = maintain(repo, "stray")
     t.contains(result.out, "'c.txt' is outside of the paths that this task may change", "a command is held to its task's paths")
     result = maintain(repo, "net")
     t.contains(result.err, "network: registries is not allowed", "its network is the operator's to allow")
     result = maintain(repo, "-c", "maintain.network=registries", "-c", "fetch.host=registry.example:443", "net")
-    t.equal((result.status, listed(repo, "-c", "maintain.network=registries")["net"]["outcome"]), (0, "nothing"), "who may", result.text)
+    t.equal((result.status, listed(repo, "-c", "maintain.network=registries")["net"]["outcome"]), (3, "nothing"), "who may", result.text)
     t.equal(place.artefact("request.json")["change"]["network"], "registries", "and then the command has it")
 
     # ---- two at once, killed ----
