@@ -221,7 +221,7 @@ static void file_unfit_is_refused_with_the_remedy(void **state)
 	assert_int_equal(mkfifo(fifo, 0600), 0);
 	refused("file", fifo, "not a regular file", "");
 	refused("file", "/nonexistent/key", "cannot be opened", "");
-	refused("file", "", "cannot be opened", "");
+	refused("file", "", "names nothing", "credential:NAME");
 }
 
 static void file_of_another_user_is_refused(void **state)
@@ -250,7 +250,7 @@ static void credential_is_a_name_in_the_directory(void **state)
 	refused("credential", "open-token", "by others", "");
 	refused("credential", "../etc/passwd", "no name", "");
 	refused("credential", "..", "no name", "");
-	refused("credential", "", "no name", "");
+	refused("credential", "", "names nothing", "");
 	refused("credential", "missing", "cannot be opened", "");
 	unsetenv("CREDENTIALS_DIRECTORY");
 }
