@@ -202,10 +202,11 @@ static int open_env(const char *name, struct error *err)
 	if (slot)
 		return open_kept(slot, err);
 	error_set(err, ERROR_USAGE, "the environment variable %s is not set", name);
-	error_next(
-	    err,
-	    "export %s, or name another source: file:PATH, credential:NAME or command:ARGV",
-	    name);
+	error_next(err,
+		   "export %s where agent is started by hand; a worker's job gets none, and a "
+		   "service seldom: name another source, file:PATH, command:ARGV, or "
+		   "credential:NAME with LoadCredential=NAME:PATH in the unit",
+		   name);
 	return -1;
 }
 

@@ -76,9 +76,7 @@ int run_check_model(struct run *run, struct error *err)
 	if (source && strncmp(source, "env:", 4) == 0)
 		secret_adopt_env(environ, source + 4);
 	run->key_fd = secret_open(source ? source : default_key(model), err);
-	if (run->key_fd < 0 && source)
-		error_wrap(err, "model.key");
-	return run->key_fd < 0 ? err->kind : 0;
+	return run->key_fd < 0 ? error_wrap(err, "model.key") : 0;
 }
 
 int run_check_remote(struct run *run, struct error *err)

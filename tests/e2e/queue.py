@@ -114,6 +114,7 @@ with Tap() as t, Place() as place:
     t.contains(unset.err, "the worker takes none", "a key that is not set here is noted")
     once(env={"OPENAI_API_KEY": "planted"})
     t.equal(job(number(unset))["state"], "parked", "a worker's variable does not reach the job", job(number(unset)))
+    t.contains(job(number(unset))["reason"], "model.key: the environment variable OPENAI_API_KEY is not set", "the reason names the key")
     server = place.model_server([[edit("a.txt", "two", "zwei")]], key="sesame")
     repo = fresh()
     keyed = number(place.agent("queue", "add", "--json", "-m", "Translate two", "--model", "openai:m", "--base-url", server.url,
