@@ -271,8 +271,10 @@ static int cancel(struct queue *queue, long long id, bool *running, struct error
 		      "UPDATE jobs SET state = 'cancelled', ended = ?2, reason = 'cancelled' "
 		      "WHERE id = ?1 AND state IN ('queued', 'parked')",
 		      "ii", id, queue_now_ms());
-	if (changed == 0)
-		return error_set(err, ERROR_SKIPPED, "job %lld has ended: it is %s", id, state);
+	if (changed == 0) {
+		error_set(err, ERROR_SKIPPED, "job %lld has ended: it is %s", id, state);
+		return error_next(err, "agent queue show %lld tells what became of it", id);
+	}
 	return changed < 0 ? changed : 0;
 }
 
@@ -298,8 +300,20 @@ static int retry(struct queue *queue, long long id, struct error *err)
 	if (!jobs)
 		return err->kind;
 	state = js_str(js_at(jobs, 0), "state", "");
-	if (!strcmp(state, "queued") || !strcmp(state, "running") || !strcmp(state, "done"))
-		return error_set(err, ERROR_SKIPPED, "job %lld is %s", id, state);
+	if (!strcmp(state, "queued") || !strcmp(state, "running") || !strcmp(state, "done")) {
+		error_set(err, ERROR_SKIPPED, "job %lld is %s", id, state);
+		if (!strcmp(state, "done"))
+			return error_next(err,
+					  "agent queue show %lld tells what it made; agent "
+					  "queue add makes a new job",
+					  id);
+		return error_next(
+		    err,
+		    !strcmp(state, "queued")
+			? "agent work runs it; agent queue cancel %lld takes it out"
+			: "agent queue cancel %lld ends it",
+		    id);
+	}
 	same.repository = js_str(js_at(jobs, 0), "repository", "");
 	same.identity = js_str(js_at(jobs, 0), "identity", "");
 	if (find_live(queue, "queued", &same, &queued, err) ||
