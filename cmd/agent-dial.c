@@ -311,8 +311,11 @@ static void attempt_next(struct dial *dial)
 		if (!addr_permitted(at->ai_addr, dial->private_ok)) {
 			char why[128];
 
-			snprintf(why, sizeof(why), "%s, which the operator has not allowed",
-				 addr_class_text(addr_classify(at->ai_addr)));
+			snprintf(why, sizeof(why), "%s, which the operator %s",
+				 addr_class_text(addr_classify(at->ai_addr)),
+				 addr_permitted(at->ai_addr, true)
+				     ? "allows by private = yes beside its URL"
+				     : "cannot allow");
 			set_reason(dial, at, why);
 			continue;
 		}

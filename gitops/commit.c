@@ -18,29 +18,12 @@
 
 /* ---- bytes ---- */
 
-/* A name or address as it may stand in a header line: one line, no '<', '>', nothing
- * unsafe. */
 static int check_identity(const char *what, const char *text, struct error *err)
 {
-	size_t len = text ? strlen(text) : 0;
+	const char *fault = text_person_fault(text ? text : "");
 
-	if (len == 0 || len > 256)
-		return error_set(err, ERROR_USAGE, "%s is empty or longer than 256 bytes",
-				 what);
-	for (size_t pos = 0; pos < len;) {
-		unsigned code;
-		size_t step = text_utf8_next(text + pos, len - pos, &code);
-		if (!step || text_is_unsafe(code) || code == '\n' || code == '\t' ||
-		    code == '<' || code == '>')
-			return error_set(err, ERROR_USAGE,
-					 "%s '%s' has a character that is not allowed", what,
-					 text);
-		pos += step;
-	}
-	if (text[0] == ' ' || text[len - 1] == ' ')
-		return error_set(err, ERROR_USAGE, "%s '%s' begins or ends with a blank", what,
-				 text);
-	return 0;
+	return fault ? error_set(err, ERROR_USAGE, "%s '%s' %s", what, text ? text : "", fault)
+		     : 0;
 }
 
 int commit_format(const struct commit_spec *spec, struct strbuf *out, struct error *err)

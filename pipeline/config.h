@@ -33,6 +33,8 @@ enum config_type {
 	CONFIG_SIZE,  /* whole number, k m g as powers of 1024 */
 	CONFIG_SECONDS, /* whole number of seconds; s, m, h suffix */
 	CONFIG_LIST,	/* may be given several times: all count, in order */
+	CONFIG_PAIRS,	/* a list of NAME=VALUE */
+	CONFIG_PERSON,	/* a name or an address, as it may stand in a commit */
 	CONFIG_SECRET,	/* a source: env:NAME, file:PATH, credential:NAME, command:ARGV */
 	CONFIG_URL,    /* as CONFIG_STRING, but one with a password or token in it is refused */
 	CONFIG_CHOICE, /* one of the words in choices */

@@ -168,6 +168,29 @@ static int check_url(const struct config_key *key, const char *value, const char
 			       "file:PATH, …), a user name with publish.user");
 }
 
+static int check_pair(const struct config_key *key, const char *value, const char *origin,
+		      struct error *err)
+{
+	const char *equals = strchr(value, '=');
+
+	if (equals && equals > value)
+		return 0;
+	error_set(err, ERROR_USAGE, "%s: %s = %s: not of the form NAME=VALUE", origin,
+		  key->name, value);
+	return error_next(err, "as in: env = MAKEFLAGS=-j2");
+}
+
+static int check_person(const struct config_key *key, const char *value, const char *origin,
+			struct error *err)
+{
+	const char *fault = text_person_fault(value);
+
+	if (!fault)
+		return 0;
+	error_set(err, ERROR_USAGE, "%s: %s = %s: it %s", origin, key->name, value, fault);
+	return error_next(err, "a commit wants one line of it, without < and >");
+}
+
 int config_check_value(const struct config_key *key, const char *value, const char *origin,
 		       struct error *err)
 {
@@ -219,6 +242,10 @@ int config_check_value(const struct config_key *key, const char *value, const ch
 		return check_rule(key, value, origin, err);
 	case CONFIG_GLOBS:
 		return check_glob(key, value, origin, err);
+	case CONFIG_PAIRS:
+		return check_pair(key, value, origin, err);
+	case CONFIG_PERSON:
+		return check_person(key, value, origin, err);
 	case CONFIG_STRING:
 	case CONFIG_LIST:
 		break;

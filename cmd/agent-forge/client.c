@@ -92,7 +92,7 @@ static int transport_failed(const struct client *client, const struct http_resul
 		    err, "check the server's certificate, or name its authority with http.ca");
 	if (result->end == HTTP_TOO_BIG)
 		return err->kind;
-	return error_next(err, "check the network and forge.api, and try again");
+	return error_next(err, "check the network and forge.api");
 }
 
 int client_call(struct client *client, struct forge_request *request, const char *what,

@@ -258,6 +258,8 @@ int step_test(struct run *run, int round, bool *green, struct error *err);
 int step_publish(struct run *run, int round, struct error *err);
 /* What is known of hosts into a job's remote, from the named file (NULL: ~/.ssh/known_hosts). 0 or ERROR_USAGE. */
 int step_known_hosts(const char *named, struct json *remote, struct error *err);
+/* The same for the run's remote, by publish.knownHosts. */
+int step_add_known_hosts(const struct run *run, struct json *remote, struct error *err);
 /* What the remote has at the run's ref: tip, "" when it is not there. After run_check_remote. 0 or an error kind. */
 int step_tip(struct run *run, char tip[65], struct error *err);
 /* What became of a task branch's run, to its pusher (step_told.c). A failure is recorded, and no more. */

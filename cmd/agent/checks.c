@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pipeline/base/error.h"
+#include "pipeline/base/json.h"
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
 #include "pipeline/publish/remote.h"
@@ -79,6 +80,46 @@ int run_check_model(struct run *run, struct error *err)
 	return run->key_fd < 0 ? error_wrap(err, "model.key") : 0;
 }
 
+static bool has(const char *path, const char *name)
+{
+	char *whole AUTO_FREE = mem_printf("%s/%s", path, name);
+
+	/* what may not be looked at is somebody else's to refuse */
+	return access(whole, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* As far as it can be seen from here, before a model is paid: a repository that is there, for others what is needed on the
+ * way. */
+static int check_way(const struct run *run, const struct remote *remote, struct error *err)
+{
+	const char *ca = config_get(run->config, "publish.ca");
+	struct json *ignored AUTO_JSON = js_object_new();
+	int fd AUTO_FD = -1;
+
+	if (remote->kind == REMOTE_LOCAL && access(remote->path, F_OK) < 0) {
+		error_errno(err, ERROR_USAGE, errno, "remote %s", remote->path);
+		return error_next(err,
+				  "make it (git init --bare), or name another with --remote");
+	}
+	if (remote->kind == REMOTE_LOCAL) {
+		if (has(remote->path, ".git") ||
+		    (has(remote->path, "HEAD") && has(remote->path, "objects")))
+			return 0;
+		error_set(err, ERROR_USAGE, "remote %s is no git repository", remote->path);
+		return error_next(err,
+				  "git init --bare %s makes it one; or name another with "
+				  "--remote",
+				  remote->path);
+	}
+	if (step_open_credential(run, remote_kind_text(remote->kind), &fd, err))
+		return err->kind;
+	if (remote->kind == REMOTE_SSH)
+		return step_add_known_hosts(run, ignored, err);
+	if (ca && access(ca, R_OK) < 0)
+		return error_errno(err, ERROR_USAGE, errno, "publish.ca = %s", ca);
+	return 0;
+}
+
 int run_check_remote(struct run *run, struct error *err)
 {
 	struct remote remote = {0};
@@ -95,16 +136,7 @@ int run_check_remote(struct run *run, struct error *err)
 		run->remote = remote_to_json(&remote);
 		free(run->remote_url); /* from now on without the user: it may be a token */
 		run->remote_url = mem_strdup(remote.url);
-		if (remote.kind == REMOTE_LOCAL && access(remote.path, F_OK) < 0) {
-			result = error_errno(err, ERROR_USAGE, errno, "remote %s", remote.path);
-			error_next(err,
-				   "make it (git init --bare), or name another with --remote");
-		}
-	}
-	if (result == 0 && remote.kind != REMOTE_LOCAL) {
-		int fd AUTO_FD = -1;
-
-		result = step_open_credential(run, remote_kind_text(remote.kind), &fd, err);
+		result = check_way(run, &remote, err);
 	}
 	if (result == 0) {
 		int fd AUTO_FD = -1;

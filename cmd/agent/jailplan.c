@@ -30,11 +30,30 @@
 #define TRY_INODES 4096
 #define FACTS_MS 20000 /* agent-jail has ended or is about to: it sends the facts last */
 
+/* What is no program, but a word of the shell's. */
+static bool is_builtin(const char *command)
+{
+	static const char *const words[] = {
+	    ".",     ":",     "alias", "bg",	   "break",  "cd",	"command", "continue",
+	    "eval",  "exec",  "exit",  "export",   "fc",     "fg",	"getopts", "hash",
+	    "jobs",  "local", "read",  "readonly", "return", "set",	"shift",   "source",
+	    "times", "trap",  "type",  "ulimit",   "umask",  "unalias", "unset",   "wait"};
+	const char *word = command + strspn(command, " \t\n");
+	size_t len = strcspn(word, " \t\n");
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strlen(words[i]) == len && strncmp(words[i], word, len) == 0)
+			return true;
+	return false;
+}
+
 /* Whether only a shell can make sense of a command line. What stands in quotes is plain. */
 static bool needs_shell(const char *command)
 {
 	char quote = '\0';
 
+	if (is_builtin(command))
+		return true;
 	for (const char *p = command; *p; p++) {
 		if (quote == '\'') {
 			if (*p == quote)
@@ -114,24 +133,16 @@ static int add_paths(const struct config *config, const char *state, struct jail
 	return 0;
 }
 
-static int add_env(const struct config *config, const char *key, struct jail_spec *spec,
-		   struct error *err)
+static void add_env(const struct config *config, const char *key, struct jail_spec *spec)
 {
 	const char *pair;
 
 	for (size_t i = 0; (pair = config_item(config, key, i)); i++) {
-		const char *equals = strchr(pair, '=');
-		char *name AUTO_FREE =
-		    equals ? mem_strndup(pair, (size_t)(equals - pair)) : NULL;
+		size_t len = strcspn(pair, "=");
+		char *name AUTO_FREE = mem_strndup(pair, len);
 
-		if (!name || !name[0]) {
-			error_set(err, ERROR_USAGE, "%s = %s is not of the form NAME=VALUE",
-				  key, pair);
-			return error_next(err, "mend it in the configuration");
-		}
-		jail_spec_add_env(spec, name, equals + 1);
+		jail_spec_add_env(spec, name, pair + len + 1);
 	}
-	return 0;
 }
 
 void jailplan_limits(const struct config *config, struct jail_limits *limits)
@@ -154,7 +165,8 @@ static int plan_jail(const struct config *config, const char *state, const char 
 {
 	jail_manifest_default(spec);
 	fetch_test_env(recipe, spec);
-	if (add_paths(config, state, spec, err) || add_env(config, "test.env", spec, err))
+	add_env(config, "test.env", spec);
+	if (add_paths(config, state, spec, err))
 		return err->kind;
 	spec->cwd = mem_strdup(JAIL_WORK);
 	spec->store = mem_printf("%s/store", state);
@@ -399,7 +411,7 @@ static int judge_missing(const struct jail_facts *facts, const char *command, st
 	const char *slash = words ? strrchr(words[0], '/') : NULL;
 	char *dir AUTO_FREE = slash ? mem_strndup(words[0], (size_t)(slash - words[0])) : NULL;
 
-	error_set(err, ERROR_USAGE, "test command %s: %s", command,
+	error_set(err, ERROR_USAGE, "command %s cannot be run: %s", command,
 		  facts->detail[0] ? facts->detail : strerror(facts->value));
 	if (words)
 		found = jail_find_command(getenv("HOME"), dir ? dir : getenv("PATH"),

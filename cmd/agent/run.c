@@ -393,12 +393,15 @@ static void begin_event(struct run *run)
 /* What did not fail by the change is gone on with. */
 static void tell_saved(const struct run *run, int result, struct error *err)
 {
-	if (result == ERROR_INTERRUPTED || (result == ERROR_FAILED && !err->next[0]))
+	if (result == ERROR_INTERRUPTED ||
+	    ((result == ERROR_FAILED || result == ERROR_LATER) && !err->next[0]))
 		error_next(err, "the run is saved: agent resume %s", run->dir.id);
-	else if (result == ERROR_FAILED && strncmp(err->next, "make room", 9) == 0) {
-		char *room AUTO_FREE = mem_strdup(err->next);
+	else if ((result == ERROR_FAILED && strncmp(err->next, "make room", 9) == 0) ||
+		 (result == ERROR_LATER && err->next[0] &&
+		  !strstr(err->next, "agent resume"))) {
+		char *first AUTO_FREE = mem_strdup(err->next);
 
-		error_next(err, "%s, then: agent resume %s", room, run->dir.id);
+		error_next(err, "%s, then: agent resume %s", first, run->dir.id);
 	}
 }
 

@@ -253,7 +253,8 @@ static int wanted(const struct run *run, struct forge *forge, struct error *err)
 		return 0;
 	if (forge_from_url(named ? named : run->remote_url, config_get(config, "forge.kind"),
 			   config_get(config, "forge.api"), forge, err))
-		return err->kind;
+		return error_next(err, "name it with forge.repository = URL, or make no pull "
+				       "request: forge.pull = no");
 	return 1;
 }
 

@@ -77,6 +77,23 @@ bool text_is_unsafe(unsigned c)
 	return false;
 }
 
+const char *text_person_fault(const char *text)
+{
+	size_t len = strlen(text), width;
+
+	if (!len || len > 256)
+		return "is empty or longer than 256 bytes";
+	for (size_t pos = 0; pos < len; pos += width) {
+		unsigned code;
+
+		width = text_utf8_next(text + pos, len - pos, &code);
+		if (!width || text_is_unsafe(code) || code == '\n' || code == '\t' ||
+		    code == '<' || code == '>')
+			return "has a character that is not allowed";
+	}
+	return text[0] == ' ' || text[len - 1] == ' ' ? "begins or ends with a blank" : NULL;
+}
+
 /* One character at data as it is shown; returns the bytes consumed. */
 static size_t show_one(char out[16], const char *data, size_t len, bool keep_lines)
 {

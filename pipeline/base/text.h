@@ -23,6 +23,9 @@ size_t text_utf8_next(const char *data, size_t len, unsigned *code);
  * and paragraph separators, invisible format characters, BOM. */
 bool text_is_unsafe(unsigned code);
 
+/* What keeps a name or an address from a line of a commit's header: NULL when nothing does; static. */
+const char *text_person_fault(const char *text);
+
 /*
  * Copies data for one line of output: unsafe characters and newlines become \n, \t, \xNN or
  * \u{N}; invalid UTF-8 bytes become \xNN. Cut to size (with "…" at the end when cut); always

@@ -38,7 +38,8 @@ static int make(struct draft *draft, struct jail_spec *spec, struct error *err)
 	if (draft_surroundings(draft, err))
 		return err->kind;
 	draft_network(draft, spec);
-	if (draft_general_env(draft, spec, err) || draft_configured_hosts(draft, err))
+	draft_general_env(draft, spec);
+	if (draft_configured_hosts(draft, err))
 		return err->kind;
 	/* with an empty list all is denied, and told (fetch_explain) */
 	return draft_egress_job(draft, err);

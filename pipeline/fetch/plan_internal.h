@@ -62,7 +62,7 @@ int draft_npm(struct draft *draft, struct error *err);
 int draft_general(struct draft *draft, struct error *err);
 /* npm's settings as variables, and its registries as hosts. */
 int draft_npm_env(struct draft *draft, struct jail_spec *spec, struct error *err);
-/* fetch.env. 0 or ERROR_USAGE. */
-int draft_general_env(struct draft *draft, struct jail_spec *spec, struct error *err);
+/* fetch.env */
+void draft_general_env(struct draft *draft, struct jail_spec *spec);
 
 #endif

@@ -217,20 +217,16 @@ static int add_paths(struct draft *draft, const char *key, const char *member, b
 			 : "say which files it needs: `[fetch] inputs = go.mod`");
 }
 
-int draft_general_env(struct draft *draft, struct jail_spec *spec, struct error *err)
+void draft_general_env(struct draft *draft, struct jail_spec *spec)
 {
 	const char *item;
 
 	for (size_t i = 0; (item = config_item(draft->request->config, "fetch.env", i)); i++) {
-		const char *equal = strchr(item, '=');
-		AUTO_FREE char *name = equal ? mem_strndup(item, (size_t)(equal - item)) : NULL;
+		size_t len = strcspn(item, "=");
+		AUTO_FREE char *name = mem_strndup(item, len);
 
-		if (!name || !*name)
-			return error_set(err, ERROR_USAGE,
-					 "fetch.env: \"%s\" is not NAME=VALUE", item);
-		draft_env(spec, name, equal + 1);
+		draft_env(spec, name, item + len + 1);
 	}
-	return 0;
 }
 
 static int add_command(struct draft *draft, const char *key, struct jail_spec *spec,
@@ -258,9 +254,9 @@ int draft_general(struct draft *draft, struct error *err)
 	if (draft_surroundings(draft, err) || draft_jails(draft, err))
 		return err->kind;
 	fetch_test_env(FETCH_GENERAL, &plan->verify);
-	if (draft_general_env(draft, &plan->warm, err) ||
-	    draft_general_env(draft, &plan->verify, err) ||
-	    add_command(draft, "fetch.warm", &plan->warm, err) ||
+	draft_general_env(draft, &plan->warm);
+	draft_general_env(draft, &plan->verify);
+	if (add_command(draft, "fetch.warm", &plan->warm, err) ||
 	    add_paths(draft, "fetch.inputs", "inputs", false, err) ||
 	    add_paths(draft, "fetch.output", "outputs", true, err))
 		return err->kind;

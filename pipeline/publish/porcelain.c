@@ -334,7 +334,10 @@ void porcelain_server_text(const char *text, size_t len, struct strbuf *out)
 	while (take_line(&text, &len, &line)) {
 		size_t from = line.len > 7 && line.data[7] == ' ' ? 8 : 7, to = line.len;
 
-		if (!begins(&line, "remote:"))
+		/* git has this from the server's report, which says "unpacker error" of each ref */
+		if (begins(&line, "error: remote unpack failed:"))
+			from = strlen("error: remote ");
+		else if (!begins(&line, "remote:"))
 			continue;
 		while (to > from && line.data[to - 1] == ' ')
 			to--;

@@ -33,6 +33,17 @@ with Tap() as t, Place() as place:
              f"jail.path={path}", cwd=repo)
     told(t, place, "no credential for an HTTPS remote", "no credential", *common, "--remote",
          "https://127.0.0.1:9/x.git", cwd=repo)
+    key = ["-c", "publish.sshKey=file:" + place.write("push-key", "k\n", 0o600)]
+    token = ["-c", "publish.token=file:" + place.path("push-key")]
+    for what, words, more in (
+            ("an author that no commit can have", "author.name = a<b", ["-c", "author.name=a<b"]),
+            ("a hook's variable without a value", "publish.env = NOTHING", ["-c", "publish.env=NOTHING"]),
+            ("a remote that is no repository", "no git repository", ["--remote", place.home]),
+            ("an SSH remote without known_hosts", "known_hosts", ["--remote", "ssh://127.0.0.1:9/x.git", *key]),
+            ("a bundle for the git server that is not there", "publish.ca = /nonexistent",
+             ["--remote", "https://127.0.0.1:9/x.git", *token, "-c", "publish.ca=/nonexistent"]),
+            ("a token for pull requests where there is no forge", "forge.repository", ["-c", "forge.writeToken=file:" + place.path("push-key")])):
+        told(t, place, what, words, *common, *more, cwd=repo)
     fifo = place.path("fifo")
     os.mkfifo(fifo)
     told(t, place, "a FIFO as a recording", "not a regular file", "-m", "x", "--model", f"replay:{fifo}", cwd=repo)
@@ -81,7 +92,7 @@ with Tap() as t, Place() as place:
     t.equal(place.artefact("report.json")["outcome"], "published", "nor in the list of runs")
 
     # ---- taken ----
-    for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false"):
+    for command in ("f() { true; }; f", "X=1 sh -c 'test $X'", "! false", "exit 0", "exec true"):
         result = place.agent("run", *common, "--dry-run", "--test", command, cwd=repo)
         t.equal(result.status, 0, f"a test command in the shell's own terms: {command}", result.text)
     result = place.agent("run", *common, "--dry-run", "-c", "jail.processes=1", "-c", "jail.inodes=96", cwd=repo)
@@ -117,6 +128,15 @@ with Tap() as t, Place() as place:
     again = place.agent("run", "-m", "same", "--model", other, cwd=repo)
     t.equal(again.status, 0, "the same issue again does", again.text)
     t.equal(len(place.branches(repo)), len(before), "on its one branch")
+
+    elsewhere = place.repository({"a.txt": "one\ntwo\n"}, name="elsewhere", test="true")
+    result = place.agent("run", "-m", "x", "--command", "nosuchcommand", cwd=elsewhere)
+    t.ok(result.status == 2 and "agent: command nosuchcommand cannot be run" in result.err, "a command that is not there is no test command",
+         result.text)
+    result = place.agent("run", *common, "--branch", "later", "-c", "forge.api=http://127.0.0.1:9", "-c", "forge.kind=gitea", "-c",
+                         "forge.repository=https://127.0.0.1:9/o/r", "-c", "forge.writeToken=file:" + place.path("push-key"), cwd=elsewhere)
+    t.ok(result.status == 75 and f"agent resume {place.runs()[-1]}" in result.err, "a forge that does not answer: later, and how",
+         result.text)
 
     # ---- the newest run is that of this repository ----
     apart = place.repository({"a.txt": "one\ntwo\n"}, name="apart", test="true")

@@ -30,12 +30,12 @@ static void parse_quotes_and_comments_kept(void **state)
 	assert_int_equal(
 	    add(config, CONFIG_USER,
 		"# c\n[test] ; c\n\tcommand = \"make # not a comment\" check \\\n  -k ; end\n"
-		"[AUTHOR]\nName=A \\\"B\\\"\\t\n",
+		"[PUBLISH]\nUser=A \\\"B\\\"\\t\n",
 		&err),
 	    0);
 	assert_string_equal(config_get(config, "test.command"),
 			    "make # not a comment check   -k");
-	assert_string_equal(config_get(config, "author.name"), "A \"B\"\t");
+	assert_string_equal(config_get(config, "publish.user"), "A \"B\"\t");
 }
 
 static void parse_malformed_names_the_line(void **state)
@@ -109,7 +109,10 @@ static void number_out_of_its_range_is_refused(void **state)
 	    {"test.timeout=300h", "from 1 to 1000000 seconds"},
 	    {"model.maxOutputTokens=15", "from 16 to 10000000"},
 	    {"jail.memory=4", "from 16m up"},
-	    {"queue.jobs=257", "from 1 to 256"}};
+	    {"queue.jobs=257", "from 1 to 256"},
+	    {"test.env=X", "not of the form NAME=VALUE"},
+	    {"fetch.env==X", "not of the form NAME=VALUE"},
+	    {"author.email=a>b", "not allowed"}};
 	static const char *const good[] = {"run.rounds=50", "apply.maxBytes=256m",
 					   "publish.timeout=24h", "jail.memory=16m",
 					   "store.max=4000000g"};

@@ -55,6 +55,25 @@ static void unsafe_controls_and_invisible_are_named(void **state)
 		assert_false(text_is_unsafe(safe[i]));
 }
 
+static void person_one_plain_line_alone_is_taken(void **state)
+{
+	static const char *const good[] = {"agent", "A. B\xc3\xa9 (C)", "a@b", "x y"};
+	static const char *const bad[] = {"",	"a<b", "a>",   "a\nb",	       "a\tb",
+					  " a", "a ",  "\xff", "\xe2\x80\xae", "\x1b[m"};
+	char wide[258];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_null(text_person_fault(good[i]));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_non_null(text_person_fault(bad[i]));
+	memset(wide, 'a', sizeof(wide) - 1);
+	wide[257] = '\0';
+	assert_non_null(text_person_fault(wide));
+	wide[256] = '\0';
+	assert_null(text_person_fault(wide));
+}
+
 static void escape_one_line_of_anything(void **state)
 {
 	char out[200];
@@ -322,6 +341,7 @@ int main(void)
 	    cmocka_unit_test(utf8_valid_forms_are_taken),
 	    cmocka_unit_test(utf8_malformed_forms_are_refused),
 	    cmocka_unit_test(unsafe_controls_and_invisible_are_named),
+	    cmocka_unit_test(person_one_plain_line_alone_is_taken),
 	    cmocka_unit_test(escape_one_line_of_anything),
 	    cmocka_unit_test(escape_short_place_cuts_between_characters),
 	    cmocka_unit_test(escape_size_zero_writes_nothing),

@@ -163,13 +163,14 @@ static void ls_remote_malformed_is_refused(void **state)
 static void server_text_is_taken_out_of_the_rest(void **state)
 {
 	static const char text[] = "warning: x\nremote: hello   \nremote:\nremote:  "
-				   "two\033[K\r\nfatal: y\nremote: end";
+				   "two\033[K\r\nfatal: y\n"
+				   "error: remote unpack failed: no room\nremote: end";
 	AUTO_STRBUF struct strbuf out = STRBUF_NONE;
 
 	(void)state;
 	strbuf_init(&out, 1024);
 	porcelain_server_text(text, sizeof(text) - 1, &out);
-	assert_string_equal(out.data, "hello\n\n two\033[K\nend\n");
+	assert_string_equal(out.data, "hello\n\n two\033[K\nunpack failed: no room\nend\n");
 }
 
 static void expect_diagnosis(const char *url, const char *text, const char *words,
