@@ -122,8 +122,9 @@ static void __attribute__((noreturn)) become_sweeper(const struct sweep *sweep)
 	const struct sched_param ordinary = {0};
 	int fds[SWEEP_MOST + 1], count = 0;
 
-	/* it shall neither be as urgent as its starter may be, nor end with their terminal */
-	sched_setscheduler(0, SCHED_OTHER, &ordinary);
+	/* it shall neither be as urgent as its starter may be, nor end with their terminal; by the kernel's call,
+	 * since musl's function does nothing */
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &ordinary);
 	setsid();
 	fds[count++] = fcntl(sweep->lock, F_DUPFD, SWEEP_MOST + 1);
 	for (size_t i = 0; i < sweep->count; i++)

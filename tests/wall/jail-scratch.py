@@ -231,7 +231,7 @@ def look_at(pid):
             words = file.read()
         with open(f"/proc/{pid}/cgroup") as file:
             groups = file.read()
-        return {**status_of(pid), "env": env, "words": words, "groups": groups}
+        return {**status_of(pid), "env": env, "words": words, "groups": groups, "policy": os.sched_getscheduler(pid)}
     except (OSError, ProcessLookupError):
         return {}
 
@@ -240,7 +240,8 @@ def run_large(jail, script=MANY, options=()):
     """A jail's result, and for each sweeper what was seen of it while it worked."""
     seen = {}
     eventually(lambda: reap() and not below(os.getpid()))
-    child = jail.start("/bin/sh", "-c", script, options=[*layers(jail), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = jail.start("/bin/sh", "-c", script, options=[*layers(jail), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)))
     child.communicate()
     facts = jail.read_facts()
     while True:
@@ -272,8 +273,8 @@ def swept(t, jail, mode, options=()):
     one = next(iter(seen.values()), {})
     t.ok(one and set(one["CapEff"] + one["CapPrm"]) == {"0"} and one["NoNewPrivs"] == "1" and one["Seccomp"] == "2" and
          not one["env"] and one["words"].startswith(b"agent-sweeper: ") and "/job" not in one["groups"] and
-         "/agent-" not in one["groups"],
-         f"{name}: no capability, no environment, a filter, a name, no group of a jail", one)
+         "/agent-" not in one["groups"] and one["policy"] == os.SCHED_OTHER,
+         f"{name}: no capability, no environment, a filter, a name, no group of a jail, the ordinary scheduling", one)
 
 
 def not_swept(t, jail, mode):
