@@ -40,7 +40,7 @@ int disk_open(struct jail_run *run);
 /* Outer: whether there is room for one more such file beside this jail's own. */
 bool disk_has_room_for_next(const struct jail_run *run);
 
-/* Outer, when everything of the jail has ended: nothing more is written to it. */
+/* Outer, when all that is left of the jail is killed: nothing more is written to it, and nobody waits for that to be. */
 void disk_shut_down(int root);
 
 #endif

@@ -46,6 +46,8 @@
 #define SET_UP_MS 30000 /* before the go, and again behind it */
 #define COPY_MS 600000	/* behind the go when layers are copied */
 #define TEAR_DOWN_MS 10000
+#define DISK_GRACE_MS 5000 /* who was killed and has not ended by then waits for the disk */
+#define DISK_TEAR_DOWN_MS 60000 /* some 100 MiB can be on their way to one */
 #define TAKE_MS (JAIL_TAKE_MS + 60000)
 #define GO_MAX 65536
 
@@ -209,11 +211,26 @@ static int set_up(struct outer *outer)
 
 /* ---- events ---- */
 
+static long long tear_down_ms(const struct outer *outer)
+{
+	return outer->run.spec.on_disk ? DISK_TEAR_DOWN_MS : TEAR_DOWN_MS;
+}
+
 /* The helper takes this as the word to kill everything; it answers with MSG_ENDED. */
 static void tell_helper_to_end(struct outer *outer)
 {
+	const bool may_stop = outer->run.spec.on_disk && !outer->run.spec.take;
+
 	shutdown(outer->run.helper_sock, SHUT_WR);
-	outer->deadline_ms = fd_now_ms() + TEAR_DOWN_MS;
+	outer->deadline_ms = fd_now_ms() + (may_stop ? DISK_GRACE_MS : tear_down_ms(outer));
+}
+
+/* Whoever flushes a file ends when that has, killed or not: what is not on its way to the disk need not get there. */
+static void stop_disk(struct outer *outer)
+{
+	if (outer->run.disk_root >= 0)
+		disk_shut_down(outer->run.disk_root);
+	fd_close_ptr(&outer->run.disk_root);
 }
 
 static void take_go(struct outer *outer)
@@ -381,6 +398,11 @@ static void on_deadline(struct outer *outer)
 		tell_helper_to_end(outer);
 		return;
 	}
+	if (outer->ready && run->disk_root >= 0 && !run->spec.take) {
+		stop_disk(outer);
+		outer->deadline_ms = fd_now_ms() + tear_down_ms(outer);
+		return;
+	}
 	if (outer->ready)
 		run->step = STEP_COUNT;
 	step_fail(run,
@@ -472,13 +494,14 @@ static void await_taking(const struct outer *outer)
  */
 static bool tear_down(struct outer *outer)
 {
-	const long long deadline_ms = fd_now_ms() + TEAR_DOWN_MS;
+	const long long deadline_ms = fd_now_ms() + tear_down_ms(outer);
 	sigset_t ends;
 
+	if (outer->helper > 0 && !outer->ended)
+		kill(outer->helper, SIGKILL); /* PID 1 ends with it */
+	stop_disk(outer);
 	if (outer->helper <= 0)
 		return true;
-	if (!outer->ended)
-		kill(outer->helper, SIGKILL); /* PID 1 ends with it */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGCHLD);
 	for (;;) {
@@ -534,10 +557,7 @@ static void clean_up(struct outer *outer, struct jail_facts *facts)
 		/* (where nothing ran it is told what could not be given) */
 		what = "what it wrote cannot be given back to its user: agent gc tries again";
 	cgroup_close(&outer->run);
-	if (outer->run.disk_root >= 0)
-		disk_shut_down(outer->run.disk_root);
 	sweep_end(&outer->sweep);
-	fd_close_ptr(&outer->run.disk_root);
 	if (!what)
 		return;
 	facts->outcome = JAIL_INTERNAL;

@@ -2,6 +2,7 @@
 # deadline: 240
 """The scratch of a jail: on disk (jail.scratch = disk), and how a large one, in memory or on disk, is freed: by a sweeper, after
 the verdict (sandbox/jail/disk.h, sandbox/jail/sweep.h)."""
+import contextlib
 import ctypes
 import fcntl
 import glob
@@ -290,23 +291,49 @@ def not_swept(t, jail, mode):
     t.equal((facts.get("outcome"), seen), ("exited", {}), f"{mode}: nor where the next job would not have room beside it", facts)
 
 
+@contextlib.contextmanager
+def disk_of(jail, size):
+    """A directory on a file system of so many MiB."""
+    image, at = os.path.join(jail.top, f"disk{size}"), os.path.join(jail.top, f"at{size}")
+    with open(image, "wb") as file:
+        file.truncate(size * MIB)
+    subprocess.run(["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", image], check=True)
+    os.mkdir(at)
+    subprocess.run(["mount", "-o", "loop", image, at], check=True)
+    try:
+        yield at
+    finally:
+        eventually(lambda: reap() and not below(os.getpid()))
+        subprocess.run(["umount", at], check=True)
+
+
 def swept_on_small_disk(t, jail):
     """A file that a sweeper still holds is not free for the next jail."""
     for size, wanted in ((180, 0), (600, 1)):
-        image, at = os.path.join(jail.top, f"disk{size}"), os.path.join(jail.top, f"at{size}")
-        with open(image, "wb") as file:
-            file.truncate(size * MIB)
-        subprocess.run(["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", image], check=True)
-        os.mkdir(at)
-        subprocess.run(["mount", "-o", "loop", image, at], check=True)
-        try:
+        with disk_of(jail, size) as at:
             for _ in range(3):
                 facts, seen = run_large(jail, options=["--on-disk", "--scratch", at, "--disk", str(96 * MIB), "--inodes", "40000"])
                 t.equal((facts.get("outcome"), facts.get("value"), len(seen)), ("exited", "0", wanted),
                         f"a disk of {size} MiB: {'a' if wanted else 'no'} sweeper has a scratch of 96", facts)
+
+
+def slow(t, jail):
+    """A process that waits for the disk cannot be killed; that is the disk's matter, not the verdict's. This disk takes nothing for
+    longer than other processes are given to end (TEAR_DOWN_MS of outer.c), and then all."""
+    with disk_of(jail, 200) as at:
+        child = jail.start("/bin/sh", "-c", "echo on; while :; do dd if=/dev/zero of=/tmp/out bs=1M count=50 conv=fsync; done",
+                           options=[*layers(jail), "--on-disk", "--scratch", at, "--disk", str(96 * MIB), "--inodes", "40000",
+                                    "--wall", "2000"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child.stdout.readline()
+        subprocess.run(["fsfreeze", "--freeze", at], check=True)
+        try:
+            time.sleep(13)
         finally:
-            eventually(lambda: reap() and not below(os.getpid()))
-            subprocess.run(["umount", at], check=True)
+            subprocess.run(["fsfreeze", "--unfreeze", at], check=True)
+        child.communicate()
+        facts = jail.read_facts()
+        t.equal((facts.get("outcome"), facts.get("value")), ("timeout", "2000"), "a time-out while the command waits for the disk", facts)
 
 
 def sweeper_killed(t, jail):
@@ -369,6 +396,7 @@ def main():
             refused(t, jail)
             swept(t, jail, "root", ["--on-disk"])
             swept_on_small_disk(t, jail)
+            slow(t, jail)
             killed(t, jail, int(os.environ.get("AGENT_TEST_KILLS", "15")))
         if "user" in modes():
             refused_user(t)
