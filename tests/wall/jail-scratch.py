@@ -183,8 +183,11 @@ def killed(t, jail, random_times):
             kill(pid)
         child.communicate()
         jail.read_facts()
-    jail.run("true", options=[*layers(jail), "--on-disk"])  # removes the control groups of the killed
-    t.ok(eventually(lambda: not left(jail, before) and not groups_of(ours), 30),
+
+    def nothing_left():
+        jail.run("true", options=[*layers(jail), "--on-disk"])  # removes the control groups of the killed, once they are empty
+        return not left(jail, before) and not groups_of(ours)
+    t.ok(eventually(nothing_left, 30),
          f"{random_times} jails killed, one process of each first: nothing is left", [*left(jail, before), *groups_of(ours)])
 
 
