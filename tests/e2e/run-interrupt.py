@@ -44,6 +44,7 @@ with Tap() as t, Place() as place:
         return ready
 
     def interrupted(name, repo, ready, number, group=True, unblock=lambda: None, model=replay, extra=()):
+        known = place.runs()
         child = place.start("run", "-m", "Translate two", "--model", model, *extra, cwd=repo)
         ready(child)
         mine = [child.pid] + descendants(child.pid)
@@ -69,7 +70,9 @@ with Tap() as t, Place() as place:
         t.equal(place.leftovers(), [], f"{name}: no mount or control group either")
         t.equal(place.branches(repo), {}, f"{name}: nothing was pushed")
         unblock()
-        resumed = place.agent("resume", place.runs()[-1])
+        left = [run for run in place.runs() if run not in known]
+        t.equal(len(left), 1, f"{name}: its run is there", left)
+        resumed = place.agent("resume", *left)
         t.equal((resumed.status, len(place.branches(repo))), (0, 1), f"{name}: resume brings it to its end", resumed.text)
 
     def name_of(pid):
@@ -110,10 +113,11 @@ with Tap() as t, Place() as place:
     repo = place.repository({"a.txt": "one\ntwo\n"}, name="two", test=f"sh -c 'sleep 0; grep zwei a.txt'")
     place.hook(repo, "pre-receive", f"#!/bin/sh\n: >{waiting}.seen\nwhile test -e {waiting}; do sleep 0.1; done\n")
     recording = place.recording([[edit("a.txt", "two", "zwei"), submit("Translate two")]], name="two.jsonl")
+    known = place.runs()
     first = place.start("run", "-m", "Translate two", "--model", recording, cwd=repo)
     wait_for(lambda: os.path.exists(waiting + ".seen"), 60, "the first run's push")
     before = place.runs()
-    running = before[-1]
+    running = next(run for run in before if run not in known)
     second = place.agent("run", "-m", "Translate two", "--model", recording, cwd=repo)
     t.equal(second.status, 3, "a second run of an issue that is being worked on is skipped", second.text)
     t.contains(second.err, f"run {running} works on the same issue", "it names the first")
