@@ -58,10 +58,11 @@ static int set_number(const struct config_task *entry, bool seconds, long long *
 {
 	if ((seconds ? config_parse_seconds(entry->value, number)
 		     : text_parse_size(entry->value, 1LL << 50, number)) == 0 &&
-	    *number > 0)
+	    *number > 0 && (!seconds || *number <= CONFIG_SECONDS_MAX))
 		return 0;
 	return error_set(err, ERROR_USAGE, "%s: mirror.%s.%s = %s: not a %s", entry->origin,
-			 entry->name, entry->key, entry->value, seconds ? "time" : "size");
+			 entry->name, entry->key, entry->value,
+			 seconds ? "time (s, m, h may follow)" : "size (k, m, g may follow)");
 }
 
 static int set_key(struct mirror *mirror, const struct config_task *entry, struct error *err)
