@@ -63,6 +63,7 @@ struct verify {
 	const struct json *remotes; /* borrowed from the job: names */
 	bool shallow;
 	char commit[GITOPS_OID_SIZE], tree[GITOPS_OID_SIZE], parent[GITOPS_OID_SIZE];
+	bool signed_by_ssh;			/* well or not: as what agent publishes */
 	char commit_key[SIGN_FINGERPRINT_SIZE]; /* "" when not signed well */
 	struct json *statement;			/* owned; NULL */
 	struct json *checks;			/* owned by the result */
@@ -201,6 +202,9 @@ static int check_commit(struct verify *verify, long long *when, struct error *er
 	}
 	if (!signature.len) {
 		add(verify, "commit signature", FAILS, "the commit is not signed");
+		add_next(verify,
+			 mem_strdup("verify a commit that agent has published with "
+				    "publish.signingKey set: it is signed and attested"));
 		return 0;
 	}
 	if (strncmp(signature.data, "-----BEGIN SSH SIGNATURE-----", 29) != 0) {
@@ -209,6 +213,7 @@ static int check_commit(struct verify *verify, long long *when, struct error *er
 		    "it");
 		return 0;
 	}
+	verify->signed_by_ssh = true;
 	return tell_signature(verify, "commit signature", SIGN_NAMESPACE_GIT, &plain,
 			      &signature, *when, verify->commit_key, err);
 }
@@ -248,7 +253,9 @@ static int open_attestation(struct verify *verify, long long when, struct error 
 		char *ref AUTO_FREE = mem_printf(ATTEST_REF "%s", verify->commit);
 
 		add(verify, "attestation", FAILS, "there is none in this clone: no %s", ref);
-		add_next(verify, how_to_fetch(verify, ref));
+		/* what is not signed so has none anywhere */
+		if (verify->signed_by_ssh)
+			add_next(verify, how_to_fetch(verify, ref));
 		return 0;
 	}
 	strbuf_init(&payload, ATTEST_MAX);

@@ -247,6 +247,8 @@ with Tap() as t, Place() as place:
     t.equal((result.status, checks["commit signature"]), (1, "fails"), "two signatures on a commit", result.text)
     result, checks = forged.verify("HEAD", *signed)
     t.equal((result.status, checks["commit signature"]), (1, "fails"), "a commit that is not signed", result.text)
+    t.ok("git fetch" not in result.err and "next: verify a commit that agent has published with publish.signingKey set" in result.err,
+         "has no attestation that could be fetched", result.text)
     result = place.agent("verify", "nothing", *signed, cwd=forged.dir)
     t.equal(result.status, 2, "a commit that is not there is a usage error", result.text)
     result = place.agent("verify", commit, "--allowed-signers", "/nonexistent", cwd=forged.dir)
