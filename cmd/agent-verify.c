@@ -385,7 +385,7 @@ static int find_commit(struct verify *verify, const char *rev, struct json *out,
 	struct ref_value value;
 	char *next AUTO_FREE = NULL;
 
-	if (refs_resolve(verify->where, rev, &value, err)) {
+	if (base_find(verify->repo, verify->where, rev, &value, err)) {
 		if (value.missing && (next = how_to_fetch(verify, rev)))
 			error_next(err, "%s", next);
 		return err->kind;

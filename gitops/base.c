@@ -31,6 +31,23 @@ static const char *const manifests[] = {
     "configure.ac",
 };
 
+int base_find(struct gitops_repo *repo, const struct gitops_paths *paths, const char *rev,
+	      struct ref_value *value, struct error *err)
+{
+	struct error wrong = {0};
+	int rc = refs_resolve(paths, rev, value, err);
+
+	if (rc == 0 || !value->missing)
+		return rc;
+	rc = repo_expand(repo, rev, value->oid, &wrong);
+	if (rc == 0)
+		return err->kind;
+	*err = wrong;
+	value->missing = false;
+	value->name[0] = '\0';
+	return rc < 0 ? rc : 0;
+}
+
 int base_peel(struct gitops_repo *repo, char oid[GITOPS_OID_SIZE], struct error *err)
 {
 	for (int depth = 0; depth < TAG_DEPTH; depth++) {
@@ -135,7 +152,7 @@ static int add_trusted(struct gitops_repo *repo, const struct gitops_paths *path
 	AUTO_VIEW struct view *view = NULL;
 	struct ref_value value = {.oid = ""};
 	char tree[GITOPS_OID_SIZE];
-	int rc = refs_resolve(paths, rev, &value, err);
+	int rc = base_find(repo, paths, rev, &value, err);
 
 	if (rc == 0)
 		rc = base_peel(repo, value.oid, err);
@@ -164,7 +181,7 @@ static int gather(const struct gitops_paths *paths, const char *rev, const char 
 	if (rc == 0)
 		rc = refs_check_format(paths, &format, err);
 	if (rc == 0)
-		rc = refs_resolve(paths, rev, &value, err);
+		rc = base_find(repo, paths, rev, &value, err);
 	if (rc == 0)
 		rc = base_peel(repo, value.oid, err);
 	if (rc == 0)

@@ -12,8 +12,17 @@ struct json;
 
 #define BASE_CONFIG_MAX 65536 /* bytes of .agent/config */
 
+struct ref_value;
+
 /*
- * Resolves rev ("HEAD", a ref, a branch or tag name, an object id) and gathers base.json:
+ * refs_resolve, or the id of an object that rev begins (repo_expand), where no ref has that name. What it names may be a tag still. 0 or
+ * an error kind.
+ */
+int base_find(struct gitops_repo *repo, const struct gitops_paths *paths, const char *rev,
+	      struct ref_value *value, struct error *err);
+
+/*
+ * Resolves rev ("HEAD", a ref, a branch or tag name, an object id, whole or abbreviated) and gathers base.json:
  *
  *	{"kind":"base","version":1,"commit","tree","ref":name|null,"committer_time":N,
  *	 "subject":text,"config":text|null,"config_oid":oid|null,"config_ref":name|null,

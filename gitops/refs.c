@@ -205,8 +205,8 @@ static int resolve_in(int dir, int common, const char *rev, struct ref_value *va
 	value->missing = true;
 	error_set(err, ERROR_USAGE, "there is no branch, tag or ref '%.200s'", rev);
 	return error_next(
-	    err, "name a branch, a tag, a full ref or the 40 digits of a commit, as "
-		 "git rev-parse prints them; git fetch brings what is only at a remote");
+	    err, "name a branch, a tag, a full ref or the id of a commit, as git rev-parse "
+		 "prints it; git fetch brings what is only at a remote");
 }
 
 int refs_resolve(const struct gitops_paths *paths, const char *rev, struct ref_value *value,

@@ -394,6 +394,33 @@ bool repo_has(struct gitops_repo *repo, const char *oid)
 	       git_odb_exists(repo->odb, &id);
 }
 
+int repo_expand(struct gitops_repo *repo, const char *digits, char oid[GITOPS_OID_SIZE],
+		struct error *err)
+{
+	size_t len = strlen(digits);
+	git_oid id, found;
+	int rc;
+
+	if (len < GIT_OID_MINPREFIXLEN || len >= GITOPS_OID_SIZE ||
+	    digits[strspn(digits, "0123456789abcdefABCDEF")] ||
+	    git_oid_fromstrn(&id, digits, len) < 0)
+		return 0;
+	rc = git_odb_exists_prefix(&found, repo->source, &id, len);
+	if (rc == GIT_ENOTFOUND)
+		return 0;
+	if (rc == GIT_EAMBIGUOUS) {
+		error_set(err, ERROR_USAGE, "more than one object's id begins with %s", digits);
+		return error_next(err,
+				  "give more of its digits: git rev-parse "
+				  "--disambiguate=%s tells them",
+				  digits);
+	}
+	if (rc < 0)
+		return gitops_error(err, ERROR_FAILED, "object %s", digits);
+	git_oid_tostr(oid, GITOPS_OID_SIZE, &found);
+	return 1;
+}
+
 int repo_blob(struct gitops_repo *repo, const char *oid, uint64_t max_bytes, struct strbuf *out,
 	      struct error *err)
 {

@@ -97,6 +97,13 @@ void repo_hash_blob(const void *data, size_t len, char oid[GITOPS_OID_SIZE]);
 int repo_commit_tree(struct gitops_repo *repo, const char *commit, char tree[GITOPS_OID_SIZE],
 		     struct error *err);
 
+/*
+ * The id that begins with these hexadecimal digits, 4 or more as git has it: of the repository's own objects. 1; 0 when none does,
+ * or they are no such digits; ERROR_USAGE when more than one does; ERROR_FAILED.
+ */
+int repo_expand(struct gitops_repo *repo, const char *digits, char oid[GITOPS_OID_SIZE],
+		struct error *err);
+
 /* ---- for the other files of gitops only ---- */
 
 /* Process-wide set-up of the library (search paths emptied, strictness, caps); done by

@@ -223,7 +223,7 @@ static int open_tree(const struct gitops_paths *where, const struct json *job,
 	int rc = refs_check_format(where, &format, err);
 
 	if (rc == 0)
-		rc = refs_resolve(where, js_str(job, "rev", "HEAD"), &value, err);
+		rc = base_find(reading->repo, where, js_str(job, "rev", "HEAD"), &value, err);
 	if (rc == 0)
 		rc = base_peel(reading->repo, value.oid, err);
 	if (rc == 0)

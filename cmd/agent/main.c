@@ -46,7 +46,7 @@ static const struct option_spec no_options[] = {{NULL}};
 	     "none, or registries: what it may reach (command.network permits it)"},           \
 	    {"--rounds", "N", "run.rounds", "most rounds of model and test"},                  \
 	    {"--base", "REV", NULL,                                                            \
-	     "base commit: a branch, a tag or a whole object id (default: HEAD)"},             \
+	     "base commit: a branch, a tag or an object id (default: HEAD)"},                  \
 	    {"--branch", "NAME", NULL,                                                         \
 	     "branch to push (default: agent/ and a name made of the issue)"},                 \
 	    {"--remote", "NAME|URL", "publish.remote", "where to push (default: origin)"},     \
@@ -126,8 +126,7 @@ static const struct option_spec show_options[] = {
 static const struct option_spec jail_options[] = {
     {"--run", "RUN", NULL, "open the jail of this run"},
     {"--round", "N", NULL, "of this round (default: the last)"},
-    {"--tree", "REV", NULL,
-     "of this commit: a branch, a tag or a whole object id (default: HEAD)"},
+    {"--tree", "REV", NULL, "of this commit: a branch, a tag or an object id (default: HEAD)"},
     {"--dirty", NULL, NULL, "of the working directory as it is (but .git), copy-on-write"},
     {"--input", NULL, NULL,
      "connect standard input (default: /dev/null unless it is a terminal)"},

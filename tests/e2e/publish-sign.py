@@ -249,6 +249,9 @@ with Tap() as t, Place() as place:
     t.equal((result.status, checks["commit signature"]), (1, "fails"), "a commit that is not signed", result.text)
     t.ok("git fetch" not in result.err and "next: verify a commit that agent has published with publish.signingKey set" in result.err,
          "has no attestation that could be fetched", result.text)
+    for rev in (commit[:7], commit[:20].upper()):
+        result, checks = forged.verify(rev, *signed)
+        t.equal((result.status, checks.get("commit signature")), (1, "holds"), f"an abbreviated id is that commit: {len(rev)} digits", result.text)
     result = place.agent("verify", "nothing", *signed, cwd=forged.dir)
     t.equal(result.status, 2, "a commit that is not there is a usage error", result.text)
     result = place.agent("verify", commit, "--allowed-signers", "/nonexistent", cwd=forged.dir)

@@ -189,6 +189,72 @@ static void configuration_comes_from_the_trusted_ref(void **state)
 	scene_release(&s);
 }
 
+static void expect_commit(struct scene *s, const char *rev, const char *commit, const char *ref)
+{
+	struct json *base AUTO_JSON = read_base(s, rev);
+
+	if (!base)
+		fail_msg("%s: %s", rev, s->f.err.message);
+	assert_string_equal(js_str(base, "commit", ""), commit);
+	assert_string_equal(js_str(base, "ref", ""), ref);
+	assert_int_equal(s->f.err.kind, 0);
+}
+
+/* Two blobs whose ids begin with the same four digits, which are left in digits. */
+static void write_alike(struct scene *s, char digits[5])
+{
+	static char seen[2000][GITOPS_OID_SIZE];
+
+	for (int i = 0; i < 2000; i++) {
+		AUTO_FREE char *text = mem_printf("%d\n", i);
+
+		repo_hash_blob(text, strlen(text), seen[i]);
+		for (int k = 0; k < i; k++) {
+			if (memcmp(seen[i], seen[k], 4) != 0)
+				continue;
+			AUTO_FREE char *other = mem_printf("%d\n", k);
+			write_text(s, "one", text);
+			write_text(s, "two", other);
+			memcpy(digits, seen[i], 4);
+			digits[4] = '\0';
+			return;
+		}
+	}
+	fail_msg("no two of 2000 blobs are alike");
+}
+
+static void abbreviated_ids_are_taken_as_git_takes_them(void **state)
+{
+	struct scene s;
+	char digits[5];
+
+	(void)state;
+	scene_init(&s);
+	write_alike(&s, digits);
+	commit_all(&s);
+	AUTO_FREE char *commit =
+	    run_program(s.work, (const char *const[]){"git", "rev-parse", "HEAD", NULL}, NULL);
+	commit[strcspn(commit, "\n")] = '\0';
+	AUTO_FREE char *abbreviated = mem_strndup(commit, 12), *three = mem_strndup(commit, 3);
+	AUTO_FREE char *upper = mem_strdup(commit);
+	for (char *p = upper; *p; p++)
+		*p = (char)(*p >= 'a' ? *p - 'a' + 'A' : *p);
+
+	expect_commit(&s, abbreviated, commit, "");
+	expect_commit(&s, upper, commit, "");
+	expect_refused(&s, three, "no branch, tag or ref");
+	expect_refused(&s, digits, "more than one object's id begins with");
+	/* a branch of that name comes first */
+	WORK(&s, "commit", "-q", "--allow-empty", "-m", "another");
+	AUTO_FREE char *name = mem_printf("refs/heads/%s", abbreviated);
+	WORK(&s, "update-ref", name, "HEAD");
+	AUTO_FREE char *other =
+	    run_program(s.work, (const char *const[]){"git", "rev-parse", "HEAD", NULL}, NULL);
+	other[strcspn(other, "\n")] = '\0';
+	expect_commit(&s, abbreviated, other, name);
+	scene_release(&s);
+}
+
 static void what_is_no_repository_is_refused_in_one_line(void **state)
 {
 	struct scene s;
@@ -379,6 +445,7 @@ int main(void)
 	    cmocka_unit_test(head_of_a_branch_is_found),
 	    cmocka_unit_test(detached_head_linked_work_tree_and_bare_are_fine),
 	    cmocka_unit_test(configuration_comes_from_the_trusted_ref),
+	    cmocka_unit_test(abbreviated_ids_are_taken_as_git_takes_them),
 	    cmocka_unit_test(what_is_no_repository_is_refused_in_one_line),
 	    cmocka_unit_test(formats_that_cannot_be_read_are_refused),
 	    cmocka_unit_test(damaged_refs_and_objects_are_errors),
