@@ -38,7 +38,7 @@ static const char head[] =
     "\n"
     "_agent_keys()\n"
     "{\n"
-    "\tagent help config | sed -n 's/^| `\\([^`]*\\)`.*/\\1/p'\n"
+    "\tagent help config table | sed -n 's/^| `\\([^`]*\\)`.*/\\1/p'\n"
     "}\n"
     "\n"
     "_agent()\n"
@@ -150,7 +150,7 @@ static void print_options(struct strbuf *out)
 			strbuf_addf(out, "%s ", spec->name);
 		strbuf_adds(out, "\"\n\t\twords=\"");
 		print_verbs(out, command->usage);
-		if (strstr(command->usage, "[TOPIC]"))
+		if (strstr(command->usage, "[TOPIC"))
 			help_topics(out);
 		strbuf_addf(out, "\"\n\t\tnames=%s\n\t\t;;\n", names_kind(command));
 	}

@@ -233,8 +233,8 @@ static const struct command commands[] = {
     {"hook", "install|uninstall|check [REPOSITORY]", "let a git server ask agent about pushes",
      hook_options, cmd_hook, false},
     {"queue", "add ISSUE|- | list|show|cancel|retry [JOB] | reconcile",
-     "jobs for agent work: add, look, cancel, try again, find pushes that were lost",
-     queue_options, cmd_queue, false},
+     "jobs for agent work: add, look, cancel, try again, find lost pushes", queue_options,
+     cmd_queue, false},
     {"work", "[options]", "run queued jobs", work_options, cmd_work, false, true},
     {"maintain", "[options] [TASK…]", "run a repository's maintenance tasks", maintain_options,
      cmd_maintain, false, true},
@@ -244,8 +244,9 @@ static const struct command commands[] = {
     {"completion", "bash | names KIND [BEGINNING]",
      "print the completion of a shell, to be sourced by it", completion_options, cmd_completion,
      false},
-    {"help", "[TOPIC]", "topics: config, stages, hooks, protect, exit, and each command",
-     no_options, cmd_help, false},
+    {"help", "[TOPIC [table]]",
+     "topics: config, stages, hooks, protect, exit, and each command", no_options, cmd_help,
+     false},
 };
 
 const struct command *command_at(size_t index)

@@ -19,10 +19,10 @@ same()
 		tap_fail "$1" "$(diff "$TMP/a" "$TMP/b" || true)"
 	fi
 }
-same "README's stage table is the code's (agent help stages)" "$(between stages)" "$("$agent" help stages)"
-same "README's table of keys is the code's (agent help config)" "$(between config)" "$("$agent" help config)"
-same "README's table of hook variables is the code's (agent help hooks)" "$(between hooks)" "$("$agent" help hooks)"
-same "README's exit statuses are the code's (agent help exit)" "$(between exit)" "$("$agent" help exit)"
+same "README's stage table is the code's (agent help stages table)" "$(between stages)" "$("$agent" help stages table)"
+same "README's table of keys is the code's (agent help config table)" "$(between config)" "$("$agent" help config table)"
+same "README's table of hook variables is the code's (agent help hooks table)" "$(between hooks)" "$("$agent" help hooks table)"
+same "README's exit statuses are the code's (agent help exit table)" "$(between exit)" "$("$agent" help exit table)"
 
 # ---- options: help against manual page, both ways ----
 page=cmd/agent/agent.1
@@ -47,12 +47,19 @@ for command in run resume publish show jail audit doctor verify replay edit hook
 	fi
 done
 
+# ---- help: for a terminal of 80 columns ----
+bad=$(for topic in '' config stages hooks protect exit $("$agent" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+	wide=$("$agent" help $topic | LC_ALL=C.UTF-8 wc -L)
+	[ "$wide" -gt 0 ] && [ "$wide" -le 80 ] || echo "agent help $topic: $wide columns"
+done)
+tap_is "no help is wider than 80 columns" "$bad" ''
+
 # ---- keys: the manual page has each, and no other ----
-"$agent" help config | sed -n 's/^| `\([a-z]*\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/keys"
+"$agent" help config table | sed -n 's/^| `\([a-z]*\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/keys"
 sed -n '/^\.Sh CONFIGURATION/,/^\.Sh [^C]/s/^\.It Cm \([a-z]*\.[A-Za-z]*\).*/\1/p' "$page" | sort >"$TMP/described"
 same "agent(1) describes each configuration key" "$(cat "$TMP/described")" "$(cat "$TMP/keys")"
 
-"$agent" help hooks | sed -n 's/^| `\(agent\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/variables"
+"$agent" help hooks table | sed -n 's/^| `\(agent\.[A-Za-z]*\)`.*/\1/p' | sort >"$TMP/variables"
 sed -n '/^\.Sh HOOKS/,/^\.Sh [^H]/s/^\.It Cm \(agent\.[A-Za-z]*\).*/\1/p' "$page" | sort >"$TMP/explained"
 same "agent(1) describes each variable of the hooks" "$(cat "$TMP/explained")" "$(cat "$TMP/variables")"
 
