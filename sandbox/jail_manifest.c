@@ -14,7 +14,7 @@
 
 /*
  * Read-only inside, at the same path. A missing one is skipped; a link is made again as a link. Of /etc only what programs do
- * look for: each line costs every jail.
+ * look for: each line costs every jail, and so does each change of the directory.
  */
 static const char *const toolchain[] = {
     "/usr",
@@ -24,12 +24,14 @@ static const char *const toolchain[] = {
     "/lib32",
     "/lib64",
     "/libx32",
-    "/etc/ld.so.cache",
-    "/etc/alternatives",
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
     "/etc/pki/tls/certs",
     "/etc/pki/ca-trust/extracted",
+    "/etc/maven/m2.conf", /* not settings.xml: it may name passwords */
+    "/etc/maven/logging",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
     "/etc/protocols",
     "/etc/services",
     "/etc/mime.types",
@@ -38,8 +40,6 @@ static const char *const toolchain[] = {
     "/etc/os-release",
     "/etc/perl",
     "/etc/php",
-    "/etc/maven/m2.conf", /* not settings.xml: it may name passwords */
-    "/etc/maven/logging",
     "/etc/chromium",
     "/etc/chromium.d",
     "/etc/postgresql-common",

@@ -56,6 +56,7 @@ struct parent {
 	const char *path; /* what was in it; NULL: none yet */
 	size_t len;	  /* of the directory's own path */
 	int fd;		  /* owned, or -1 */
+	bool ours;
 };
 
 static int find_parent(int root, const char *path, struct parent *last)
@@ -69,6 +70,7 @@ static int find_parent(int root, const char *path, struct parent *last)
 	last->fd = open_parent(root, path);
 	last->path = last->fd < 0 ? NULL : path;
 	last->len = len;
+	last->ours = is_ours(root, last->fd);
 	return last->fd;
 }
 
@@ -84,7 +86,7 @@ static int place(int root, int tree_fd, const char *path, bool is_file, struct p
 	parent = find_parent(root, path, last);
 	if (parent < 0)
 		return -1;
-	if (is_ours(root, parent) &&
+	if (last->ours &&
 	    (is_file ? mknodat(parent, name, S_IFREG | 0444, 0) : mkdirat(parent, name, 0755)) <
 		0 &&
 	    errno != EEXIST)
@@ -100,7 +102,7 @@ static int place_link(int root, const char *link, const char *path, struct paren
 
 	if (parent < 0)
 		return -1;
-	return !is_ours(root, parent) || symlinkat(link, parent, name) == 0 || errno == EEXIST
+	return !last->ours || symlinkat(link, parent, name) == 0 || errno == EEXIST
 		   ? 0
 		   : -1;
 }
