@@ -14,7 +14,7 @@
 struct error;
 
 /*
- * 0: there is a place in cgroup v2 (perhaps in a scope now, whose name is "agent-<pid>-<start time>.scope"). Else a kind,
+ * 0: there is a place in cgroup v2 (perhaps in a scope now, whose name is "agent-….scope"). Else a kind,
  * and err says why there is none: agent-jail then takes v1 controllers, or refuses. Takes at most 10 s, when systemd does
  * not answer; leaves no process.
  */

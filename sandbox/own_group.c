@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pipeline/base/fdio.h"
@@ -19,6 +20,7 @@
 #define CGROUP1_MAGIC 0x27e0eb
 #define CGROUP2_MAGIC 0x63677270
 #define FILE_MAX_BYTES (1 << 20)
+#define FOREIGN_OLD_S 86400
 
 /* ---- small files ---- */
 
@@ -221,10 +223,18 @@ unsigned long long own_group_start_time(pid_t pid)
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 
+/* The number of our pid namespace (namespaces(7)); 0 where it is not told. */
+static unsigned long own_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long)st.st_ino : 0;
+}
+
 void own_group_name(char name[OWN_GROUP_NAME_MAX])
 {
-	snprintf(name, OWN_GROUP_NAME_MAX, OWN_GROUP_PREFIX "%d-%llu", (int)getpid(),
-		 own_group_start_time(getpid()));
+	snprintf(name, OWN_GROUP_NAME_MAX, OWN_GROUP_PREFIX "%d-%llu-%lu", (int)getpid(),
+		 own_group_start_time(getpid()), own_pid_namespace());
 }
 
 /* ---- a place for groups ---- */
@@ -287,6 +297,23 @@ static int move_to(int dir)
 	return own_group_write(dir, "cgroup.procs", "0");
 }
 
+/* In another pid namespace a process may be alive that we do not see, and its group about to be filled. */
+static bool is_left(int parent, const char *name)
+{
+	unsigned long long start;
+	unsigned long space;
+	int pid, used = 0;
+	struct stat st;
+
+	if (sscanf(name, OWN_GROUP_PREFIX "%d-%llu-%lu%n", &pid, &start, &space, &used) != 3 ||
+	    name[used])
+		return false;
+	if (space == own_pid_namespace())
+		return own_group_start_time(pid) != start;
+	return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       time(NULL) - st.st_mtime > FOREIGN_OLD_S;
+}
+
 void own_group_sweep(int parent)
 {
 	int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -299,13 +326,9 @@ void own_group_sweep(int parent)
 		return;
 	}
 	while ((entry = readdir(dir))) {
-		int pid, used = 0;
-		unsigned long long start;
 		char sub[300];
 
-		if (sscanf(entry->d_name, OWN_GROUP_PREFIX "%d-%llu%n", &pid, &start, &used) !=
-			2 ||
-		    entry->d_name[used] || own_group_start_time(pid) == start)
+		if (!is_left(parent, entry->d_name))
 			continue;
 		snprintf(sub, sizeof(sub), "%s/job", entry->d_name);
 		unlinkat(parent, sub, AT_REMOVEDIR);

@@ -12,7 +12,7 @@
 
 #include "pipeline/base/strbuf.h"
 
-/* Every group of ours has a name "agent-<pid>-<start time>", so that one whose process is gone can be told. */
+/* Every group of ours has a name "agent-<pid>-<start time>-<pid namespace>", so that one whose process is gone can be told. */
 #define OWN_GROUP_PREFIX "agent-"
 #define OWN_GROUP_NAME_MAX 64
 
@@ -58,8 +58,9 @@ void own_group_name(char name[OWN_GROUP_NAME_MAX]);
 int own_group_find_place(struct own_group_tables *tables, bool *scope);
 
 /*
- * Removes the groups of ours below parent whose process is gone (killed). One that still has processes cannot be
- * removed: nothing is killed here, since the name may come from another pid namespace.
+ * Removes the groups of ours below parent whose process is gone (killed). Of those that come from another pid namespace
+ * none is until it is a day old: its process cannot be seen. One that still has processes cannot be removed: nothing is
+ * killed here.
  */
 void own_group_sweep(int parent);
 
@@ -73,7 +74,7 @@ bool own_group_is_delegated(void);
  */
 int own_group_step_aside(void);
 
-/* What the names of those scopes are made of: "agent-<pid>-<start time>.scope" */
+/* What the names of those scopes are made of: "agent-<pid>-<start time>-<pid namespace>.scope" */
 #define OWN_GROUP_SCOPE ".scope"
 
 #endif

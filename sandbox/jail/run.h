@@ -72,7 +72,7 @@ struct jail_cgroup {
 	enum cgroup_kind kind;
 	bool in_scope;		  /* v2: below a scope that agent entered */
 	bool has_cpu;		  /* v2: processors are limited */
-	char name[64];		  /* of our directory: agent-<pid>-<start time> */
+	char name[64];		  /* of our directory: own_group_name */
 	int parents[CGROUP_DIRS]; /* owned: v1: memory, pids, cpu (-1: no such limit); v2: [0]
 				     the delegated directory */
 	int dirs[CGROUP_DIRS];	  /* owned: our directories; v2: [0] ours, [1] "job" */
