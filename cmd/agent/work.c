@@ -511,11 +511,13 @@ static int turn(struct worker *worker, struct error *err)
 	    {.fd = worker->wake_fd, .events = POLLIN},
 	};
 	char dropped[4096];
+	pid_t jobs[SLOTS];
 
 	for (size_t i = 0; i < SLOTS; i++) {
 		const struct slot *slot = &worker->slots[i];
 		bool used = slot->job.id != 0;
 
+		jobs[i] = used ? slot->child.pid : 0;
 		fds[2 + 2 * i] =
 		    (struct pollfd){.fd = used ? slot->child.pidfd : -1, .events = POLLIN};
 		fds[3 + 2 * i] =
@@ -537,6 +539,7 @@ static int turn(struct worker *worker, struct error *err)
 		if (fds[2 + 2 * i].revents && reap(worker, slot, err))
 			return err->kind;
 	}
+	help_reap_left(&worker->help, jobs, SLOTS);
 	return tick(worker, &fds[HELP_AT], err);
 }
 

@@ -104,6 +104,26 @@ static void reap(struct helper *helper)
 	helper->child = (struct child){0, -1, -1, -1};
 }
 
+static bool is_own(const struct help *help, const pid_t *jobs, size_t count, pid_t pid)
+{
+	for (size_t i = 0; i < HELPERS; i++)
+		if (help->helpers[i].child.pid == pid)
+			return true;
+	for (size_t i = 0; i < count; i++)
+		if (jobs[i] == pid)
+			return true;
+	return false;
+}
+
+void help_reap_left(const struct help *help, const pid_t *jobs, size_t count)
+{
+	siginfo_t info = {0};
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid &&
+	       !is_own(help, jobs, count, info.si_pid))
+		waitpid(info.si_pid, NULL, WNOHANG);
+}
+
 /* ---- the socket ---- */
 
 /* The lock is gone with its worker, so another one takes over, and a socket without a listener is taken away. */

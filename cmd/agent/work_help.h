@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "pipeline/callers.h"
 #include "pipeline/spawn.h"
@@ -46,6 +47,12 @@ void help_release(struct help *help); /* ends those that still run */
 void help_poll(const struct help *help, struct pollfd *fds);
 /* Serves what came, and what is due by the clock. stopping: nothing new is begun. 0 or an error kind. */
 int help_serve(struct help *help, const struct pollfd *fds, bool stopping, struct error *err);
+/*
+ * As PID 1 of a container, or a subreaper, a worker is given what its jobs leave when they end (an agent-sweeper, what a killed
+ * agent-jail had): it shall not keep their process ids. Ours, helpers and jobs, are reaped in their own turn; those behind
+ * one of them, in the next.
+ */
+void help_reap_left(const struct help *help, const pid_t *jobs, size_t count);
 /* Whether the first comparison is done, and nothing is at work. */
 bool help_is_idle(const struct help *help);
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import time
 
@@ -187,6 +188,35 @@ with Tap() as t, Place() as place:
     except OSError:
         pass
     t.ok(status == 0 and any(word.startswith("STOPPING=1") for word in told), "and that it stops", told)
+
+    # ---- PID 1 of a container ----
+    if os.geteuid() == 0:
+        def children(pid):
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                return [int(word) for word in file.read().split()]
+
+        def name(pid):
+            try:
+                with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+                    return file.read()
+            except OSError:
+                return ""
+
+        os.mkfifo(place.path("fifo"))
+        worker = place.start("work", limits=False, before=["unshare", "--pid", "--fork", "--mount-proc"])
+        wait_for(lambda: children(worker.pid) and name(children(worker.pid)[0]) == "agent\n", 30, "the worker")
+        agent = children(worker.pid)[0]
+        subprocess.run(["nsenter", "--pid", "--target", str(agent), "sh", "-c", 'read x <"$0" & exit 0', place.path("fifo")], check=True)
+
+        def given():
+            return [pid for pid in children(agent) if name(pid) == "sh\n"]
+        wait_for(given, 30, "the worker to be given a process that is not its own")
+        with open(place.path("fifo"), "w", encoding="ascii"):
+            pass
+        wait_for(lambda: not given(), 30, "the worker to reap it")
+        t.equal(given(), [], "a worker that is PID 1 reaps what its jobs leave")
+        os.kill(agent, signal.SIGTERM)
+        t.equal(worker.wait(60), 0, "and stops as any", place.background_text())
 
     # ---- bad input ----
     for words, wanted in ((["frobnicate"], "no such thing"), (["show"], "number of a job"), (["show", "x"], "number of a job"),

@@ -198,9 +198,9 @@ class Place:
             err += b"\n(killed by the test: no end after %d s)" % timeout
         return Result(command[1:], child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
-    def start(self, *args, cwd=None, env=None, limits=True):
-        """In the background, its own session; output goes to files."""
-        command = self.command(args, limits)
+    def start(self, *args, cwd=None, env=None, limits=True, before=()):
+        """In the background, its own session, behind the words of a command; output goes to files."""
+        command = [*before, *self.command(args, limits)]
         out = open(self.path("background.out"), "wb")
         err = open(self.path("background.err"), "wb")
         child = subprocess.Popen(command, cwd=cwd or self.dir, env={**self.env, **(env or {})},
