@@ -102,8 +102,8 @@ static int check_way(const struct run *run, const struct remote *remote, struct 
 				  "make it (git init --bare), or name another with --remote");
 	}
 	if (remote->kind == REMOTE_LOCAL) {
-		if (has(remote->path, ".git") ||
-		    (has(remote->path, "HEAD") && has(remote->path, "objects")))
+		/* one that is damaged is to be mended, and the run goes on then */
+		if (has(remote->path, ".git") || has(remote->path, "HEAD"))
 			return 0;
 		error_set(err, ERROR_USAGE, "remote %s is no git repository", remote->path);
 		return error_next(err,
