@@ -270,6 +270,33 @@ static bool examine(struct json *rows, const struct options *options, const char
 	return fit;
 }
 
+/* Of cgroup v2; where there is none, version 1 may do, which the row of the control group says. */
+static void place_row(struct json *rows, const struct error *none)
+{
+	const char *text = none->message, *state = "part", *next = "";
+	char *instead AUTO_FREE = NULL;
+
+	for (size_t i = 0; i < js_len(rows); i++) {
+		const struct json *row = js_at(rows, i);
+
+		if (strcmp(js_str(row, "name", ""), "control group") != 0)
+			continue;
+		state = js_str(row, "state", state);
+		next = js_str(row, "next", next);
+	}
+	if (!none->kind) {
+		state = "yes";
+		text = "a part of cgroup v2 is ours, delegated or by a scope of systemd's";
+	} else if (strcmp(state, "yes") == 0) {
+		text = instead =
+		    mem_printf("none is needed in cgroup v2, see control group: %s", text);
+	} else {
+		state = "part";
+	}
+	doctor_row(rows, "machine", "place for groups", state, text,
+		   strcmp(state, "yes") == 0 ? "" : next);
+}
+
 int cmd_doctor(struct options *options, struct error *err)
 {
 	struct json *rows AUTO_JSON = js_array_new();
@@ -287,14 +314,9 @@ int cmd_doctor(struct options *options, struct error *err)
 				 "--backend %s: must be one of: native gvisor",
 				 options->backend);
 	/* first: what comes after lies in the group that this gives us */
-	if (scope_enter(&no_place) == 0)
-		doctor_row(rows, "machine", "place for groups", "yes",
-			   "a part of cgroup v2 is ours, delegated or by a scope of systemd's",
-			   "");
-	else
-		doctor_row(rows, "machine", "place for groups", "part", no_place.message,
-			   "nothing must be done where the row \"control group\" is fine");
+	scope_enter(&no_place);
 	doctor_machine(rows, state ? state : "/tmp");
+	place_row(rows, &no_place);
 	fit = examine(rows, options, state ? state : "/nonexistent", &safe, err);
 	if (err->kind)
 		return err->kind;

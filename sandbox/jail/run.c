@@ -10,6 +10,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
+#include "sandbox/jail/cgroup.h"
 
 #define STEP_TEXT(name) #name,
 static const char *const names[STEP_COUNT] = {JAIL_STEPS(STEP_TEXT, STEP_TEXT)};
@@ -246,11 +247,6 @@ static const char *uid_remedy(enum jail_step step)
 	       "jail.uid = shared";
 }
 
-#define GROUP_REMEDY                                                                            \
-	"start it where cgroups are delegated (systemd-run --user --scope -p Delegate=yes "     \
-	"agent …), or as root; or go on with weaker limits: --limits degraded-ok, or [jail] " \
-	"limits = degraded-ok"
-
 /* From where the scratch is mounted to where the command's root is whole, all that is made lies in it. */
 static bool is_scratch_full(const struct jail_failure *failure)
 {
@@ -279,7 +275,7 @@ static void remedy_of_step(const struct jail_failure *failure, char *out, size_t
 		namespace_remedy(failure, out, size);
 		return;
 	case STEP_cgroup:
-		text = GROUP_REMEDY;
+		text = cgroup_remedy();
 		break;
 	case STEP_runtime:
 	case STEP_gvisor:

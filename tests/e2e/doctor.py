@@ -20,6 +20,8 @@ ROOT = os.geteuid() == 0
 USER = int(os.environ.get("AGENT_TEST_UID", "1000"))
 NUMBERS = {"x86_64": {"unshare": 272, "mount": 165, "seccomp": 317, "keyctl": 250, "landlock_create_ruleset": 444},
            "aarch64": {"unshare": 97, "mount": 40, "seccomp": 277, "keyctl": 219, "landlock_create_ruleset": 444}}[platform.machine()]
+with open("/proc/self/cgroup") as groups:
+    V1 = {"memory", "pids"} <= {name for line in groups for name in line.split(":")[1].split(",")}
 FIELDS = ["detail", "group", "name", "next", "state"]
 
 
@@ -82,6 +84,8 @@ def as_it_is(t, place, limits):
     for name in ("kernel", "user namespaces", "other namespaces", "proc", "seccomp", "pidfd"):
         t.equal(report.row(name)["state"], "yes", f"{name}: tried, and there")
     t.ok("ABI" in report.row("landlock")["detail"], "landlock: its version", str(report.row("landlock")))
+    places = [report.row(name)["state"] for name in ("control group", "place for groups")]
+    t.ok(places[0] != "yes" or places[1] == "yes", "no warning of what is not missed", str(places))
     t.equal([name for name, row in report.rows.items() if row["state"] == "no" and row["group"] != "tools"], [] if not limits else ["control group"], "nothing else is missing")
     shown = doctor(place, *limits)
     t.ok(shown.status == 0 and "agent run can be used here" in shown.out and "refs/agent/*" in shown.out and
@@ -128,7 +132,10 @@ def obstacles_of_root(t, place):
                     env=place.user_env)
     t.ok(report.status == 0 and report.row("jail start")["state"] == "yes", "hidepid: a user's jail starts all the same", report.text)
     report = doctor(place, "--json", user=True, agent=place.programs + "/agent", env=place.user_env)
-    missing(t, report, "control group", "neither cgroup v2 is delegated", "Delegate=yes")
+    what, remedy = ("are cgroup v1's here", "cgcreate") if V1 else ("neither cgroup v2 is delegated", "Delegate=yes")
+    missing(t, report, "control group", what, remedy)
+    t.equal((report.row("place for groups")["state"], report.row("place for groups")["next"]), ("part", report.row("control group")["next"]),
+            "the place for them is part of that, with the same remedy")
     missing(t, report, "jail start", "cgroup: ", "degraded-ok")
     t.ok(report.row("jail seccomp")["state"] == "yes" and report.row("jail cgroup")["state"] == "part",
          "without a control group the other layers are tried all the same", report.text)
