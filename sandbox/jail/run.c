@@ -152,7 +152,11 @@ static void namespace_remedy(const struct jail_failure *failure, char *out, size
 		snprintf(out, size, "allow these namespaces: sysctl -w user.%s=15000", knob);
 		return;
 	}
-	if (denied_to_users())
+	if (strcmp(failure->what, "host name") == 0 && failure->err == EPERM)
+		text = "a systemd unit with ProtectHostname= forbids it, in a namespace of its "
+		       "own, too: take that out of the unit; inside a container: run it with a "
+		       "seccomp profile that allows sethostname";
+	else if (denied_to_users())
 		text = denied_to_users();
 	else if (failure->err == ENOSPC || failure->err == EUSERS)
 		text = "a limit on namespaces is reached: see sysctl user.max_*_namespaces, "
@@ -161,7 +165,8 @@ static void namespace_remedy(const struct jail_failure *failure, char *out, size
 	else if (failure->err == EPERM || failure->err == EACCES)
 		text = "inside a container: its seccomp or AppArmor profile denies namespaces "
 		       "and mounts; run "
-		       "it with a profile that allows them, or outside of a container";
+		       "it with a profile that allows them, or outside of a container; in a "
+		       "systemd unit: without RestrictNamespaces=";
 	else if (failure->err == EINVAL || failure->err == ENOSYS)
 		text = "this kernel lacks that kind of namespace (CONFIG_USER_NS, "
 		       "CONFIG_PID_NS, CONFIG_NET_NS …)";

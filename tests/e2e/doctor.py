@@ -18,8 +18,8 @@ from tap import Tap  # noqa: E402
 
 ROOT = os.geteuid() == 0
 USER = int(os.environ.get("AGENT_TEST_UID", "1000"))
-NUMBERS = {"x86_64": {"unshare": 272, "mount": 165, "seccomp": 317, "keyctl": 250, "landlock_create_ruleset": 444},
-           "aarch64": {"unshare": 97, "mount": 40, "seccomp": 277, "keyctl": 219, "landlock_create_ruleset": 444}}[platform.machine()]
+NUMBERS = {"x86_64": {"unshare": 272, "mount": 165, "seccomp": 317, "keyctl": 250, "sethostname": 170, "landlock_create_ruleset": 444},
+           "aarch64": {"unshare": 97, "mount": 40, "seccomp": 277, "keyctl": 219, "sethostname": 161, "landlock_create_ruleset": 444}}[platform.machine()]
 with open("/proc/self/cgroup") as groups:
     V1 = {"memory", "pids"} <= {name for line in groups for name in line.split(":")[1].split(",")}
 FIELDS = ["detail", "group", "name", "next", "state"]
@@ -101,6 +101,8 @@ def obstacles(t, place, limits):
     t.ok(not report.json["can_run"] and report.row("jail seccomp")["state"] == "no", "and what is not reached is not said to hold")
     report = doctor(place, "--json", *limits, preexec=denied(1, "mount"))
     missing(t, report, "user namespaces", "making mounts private: Operation not permitted", "inside a container")
+    report = doctor(place, "--json", *limits, preexec=denied(1, "sethostname"))
+    missing(t, report, "jail start", "utsns: host name: Operation not permitted", "ProtectHostname=")
     report = doctor(place, "--json", *limits, preexec=denied(38, "landlock_create_ruleset"))
     missing(t, report, "landlock", "Function not implemented", "lsm=landlock")
     report = doctor(place, "--json", *limits, preexec=denied(22, "seccomp"))
