@@ -102,9 +102,7 @@ static int place_link(int root, const char *link, const char *path, struct paren
 
 	if (parent < 0)
 		return -1;
-	return !last->ours || symlinkat(link, parent, name) == 0 || errno == EEXIST
-		   ? 0
-		   : -1;
+	return !last->ours || symlinkat(link, parent, name) == 0 || errno == EEXIST ? 0 : -1;
 }
 
 /* A mount at a name that is ours and new, in a directory that is ours: nothing to look out for. */
