@@ -7,15 +7,16 @@
  *
  * READS
  *	FD_JOB	{"paths":{"repo","common","alternates","store":state's store/deps},"recipe","base_tree","config_commit",
- *		"from","plan","run","verify","hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"limits":{"log_bytes","files","bytes"}}
+ *		"from","plan","run","verify","hosts":[…],"replaced_host","inputs":[…],"outputs":[…],"words":[…],
+ *		"limits":{"log_bytes","files","bytes"}}
  *	FD_SPEC, FD_SPEC2	passed on to agent-jail unread
  *
  * WRITES
  *	FD_OUT	fetch.json: {"kind":"fetch","version":1,"key","recipe","inputs":[{"path","oid"}…],"digest","warmed":bool,
  *		"files":N,"bytes":N}
  *	FD_LOG	what both jails printed, capped
- *	FD_CONTROL	{"event":"not_base","paths":[…],"more":N}, first, where the trusted ref decided
- *			{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
+ *	FD_CONTROL	{"event":"not_base","paths":[…],"more":N}, first, where the trusted ref decided;
+ *		{"event":"warmed"} and {"event":"verified"} when a jail has ended; the supervisor, which alone
  *		has the jail's exit facts, answers {"ok":true} or {"ok":false,"why":"…","next":"…"}
  *	store/deps/.tmp-<run>, store/deps/<key>, store/deps/by-tree
  *
@@ -196,7 +197,7 @@ static int read_base(const struct stage *stage, struct warm *warm, struct error 
 	warm->trusted = view_new(warm->repo, tree, NULL, err);
 	if (!warm->trusted)
 		return err->kind;
-	trees = (struct skeleton_trees){warm->view, warm->trusted};
+	trees = (struct skeleton_trees){warm->view, warm->trusted, js_get(warm->job, "words")};
 	if (warm->npm ? skeleton_npm(&trees, warm->job, &warm->skeleton, err)
 		      : skeleton_general(&trees, warm->job, &warm->skeleton, err))
 		return err->kind;

@@ -240,6 +240,8 @@ static int add_command(struct draft *draft, const char *key, struct jail_spec *s
 		return error_set(err, ERROR_USAGE,
 				 "%s: no command, or a quote that is not closed", key);
 	add_words(spec, (const char *const *)words);
+	for (char **word = words; *word; word++)
+		js_push_str(js_get(draft->plan->job, "words"), *word);
 	kind = draft_note_tool(draft, words[0], err);
 	draft_note_words(draft, key, words);
 	text_free_words(words);
@@ -254,6 +256,7 @@ int draft_general(struct draft *draft, struct error *err)
 	if (draft_surroundings(draft, err) || draft_jails(draft, err))
 		return err->kind;
 	fetch_test_env(FETCH_GENERAL, &plan->verify);
+	js_set(plan->job, "words", js_array_new());
 	draft_general_env(draft, &plan->warm);
 	draft_general_env(draft, &plan->verify);
 	if (add_command(draft, "fetch.warm", &plan->warm, err) ||

@@ -18,6 +18,7 @@
 #include "pipeline/fetch/inside.h"
 #include "pipeline/fetch/npm_lock.h"
 #include "pipeline/fetch/steers.h"
+#include "sandbox/jail_spec.h"
 
 #define FILES_MAX 20000
 #define BYTES_MAX ((uint64_t)256 << 20) /* of the skeleton as a whole */
@@ -172,10 +173,14 @@ static int steers(const struct skeleton_trees *trees, const char *path,
 		  const struct view_stat *base, const struct view_stat *trusted,
 		  struct error *err)
 {
+	enum steers name = steers_by_name(path);
 	int program;
 
-	if (steers_by_name(path))
-		return 1;
+	if (name != STEERS_PROGRAM)
+		return name == STEERS_YES;
+	for (size_t i = 0; i < js_len(trees->words); i++)
+		if (steers_is_word(js_text(js_at(trees->words, i)), path, JAIL_WORK))
+			return 1;
 	program = is_program(trees->base, base, err);
 	return program ? program : is_program(trees->trusted, trusted, err);
 }

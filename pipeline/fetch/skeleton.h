@@ -41,6 +41,7 @@ struct skeleton_trees {
 	struct view *base; /* the commit that is worked on */
 	struct view
 	    *trusted; /* the one that the configuration came from; of the same repository */
+	const struct json *words; /* of the commands of the warm and its check, or NULL */
 };
 
 /* From package-lock.json or npm-shrinkwrap.json, linted (npm_lock.h). job: agent-fetch's. */

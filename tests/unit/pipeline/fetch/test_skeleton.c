@@ -205,10 +205,15 @@ static const struct file trusted_tree[] = {{"Cargo.toml", "old", false},
 					   {".cargo/config.toml", "good", false},
 					   {".npmrc", "good", false},
 					   {"pip.conf", "good", false},
-					   {"run.sh", "#!/bin/sh\n", false},
+					   {"run", "#!/bin/sh\n", false},
 					   {"tool", "good", true},
 					   {"same.sh", "#!/bin/sh\n", true},
 					   {"gone.toml", "old", false},
+					   {"requirements.txt", "old", true},
+					   {"setup.py", "#!/usr/bin/python3\n", true},
+					   {"step.py", "good", false},
+					   {"other.py", "old", false},
+					   {"Makefile", "good", false},
 					   {NULL, NULL, false}};
 static const struct file pushed_tree[] = {{"Cargo.toml", "new", false},
 					  {"a.toml", "#", false},
@@ -216,11 +221,16 @@ static const struct file pushed_tree[] = {{"Cargo.toml", "new", false},
 					  {"sub/.cargo/config.toml", "evil", false},
 					  {"Pip.Conf", "evil", false},
 					  {"rust-toolchain.toml", "evil", false},
-					  {"run.sh", "no longer a script", false},
+					  {"run", "no longer a script", false},
 					  {"tool", "no longer a program", false},
 					  {"same.sh", "#!/bin/sh\n", true},
-					  {"new.sh", "#!/bin/sh\n", false},
+					  {"script", "#!/bin/sh\n", false},
 					  {"new", "program", true},
+					  {"requirements.txt", "new", true},
+					  {"setup.py", "#!/usr/bin/python3\nnew", true},
+					  {"step.py", "evil", false},
+					  {"other.py", "new", false},
+					  {"Makefile", "evil", false},
 					  {NULL, NULL, false}};
 
 static void skeleton_general_pushed_tool_configuration_has_no_say(void **state)
@@ -229,14 +239,17 @@ static void skeleton_general_pushed_tool_configuration_has_no_say(void **state)
 					       "Pip.Conf",
 					       "new",
 					       ".npmrc",
-					       "new.sh",
-					       "run.sh",
+					       "script",
+					       "run",
 					       "rust-toolchain.toml",
 					       "tool",
 					       "pip.conf",
-					       "sub/.cargo/config.toml"};
+					       "sub/.cargo/config.toml",
+					       "step.py",
+					       "Makefile"};
 	AUTO_JSON struct json *rules =
 	    job("{\"inputs\":[\"Cargo.toml\",\"**\"],\"outputs\":[\"out\"]}");
+	AUTO_JSON struct json *words = job("[\"python3\",\"./step.py\",\"requirements.txt\"]");
 	struct skeleton skeleton;
 	struct fixture f;
 	struct view *pushed, *trusted;
@@ -247,20 +260,25 @@ static void skeleton_general_pushed_tool_configuration_has_no_say(void **state)
 	fixture_init(&f);
 	pushed = tree_of(&f, pushed_tree);
 	trusted = tree_of(&f, trusted_tree);
-	assert_int_equal(skeleton_general(&(struct skeleton_trees){pushed, trusted}, rules,
-					  &skeleton, &f.err),
+	assert_int_equal(skeleton_general(&(struct skeleton_trees){pushed, trusted, words},
+					  rules, &skeleton, &f.err),
 			 0);
 	assert_bytes(&skeleton, "Cargo.toml", "new");
 	assert_bytes(&skeleton, "a.toml", "#");
 	assert_bytes(&skeleton, ".cargo/config.toml", "good");
 	assert_bytes(&skeleton, ".npmrc", "good");
 	assert_bytes(&skeleton, "pip.conf", "good");
-	assert_bytes(&skeleton, "run.sh", "#!/bin/sh\n");
+	assert_bytes(&skeleton, "run", "#!/bin/sh\n");
 	assert_bytes(&skeleton, "tool", "good");
 	file = find(&skeleton, "tool");
 	assert_true(file && file->executable);
 	assert_bytes(&skeleton, "same.sh", "#!/bin/sh\n");
-	assert_int_equal(skeleton.count, 8);
+	assert_bytes(&skeleton, "requirements.txt", "new");
+	assert_bytes(&skeleton, "setup.py", "#!/usr/bin/python3\nnew");
+	assert_bytes(&skeleton, "step.py", "good");
+	assert_bytes(&skeleton, "other.py", "new");
+	assert_bytes(&skeleton, "Makefile", "good");
+	assert_int_equal(skeleton.count, 13);
 	while (skeleton.not_base[told])
 		told++;
 	assert_int_equal(told, ARRAY_LEN(not_base));
@@ -293,7 +311,7 @@ static void skeleton_general_pushed_names_of_one_input(void **state)
 		size_t count;
 	} cases[] = {
 	    {".npmrc", 0, 1},		/* taken away by the push */
-	    {"new.sh", 0, 0},		/* put there by it */
+	    {"script", 0, 0},		/* put there by it */
 	    {"gone.toml", ERROR_NO, 0}, /* a manifest that it took away */
 	    {"gone.*", ERROR_NO, 0},	/* the same, by a pattern */
 	    {".np*", 0, 1},		/* a setting that it took away */
