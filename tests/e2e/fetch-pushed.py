@@ -5,7 +5,6 @@ recipe's own program, have no effect and no layer of their own; its manifests co
 
 import os
 import shutil
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -14,21 +13,18 @@ from e2e import Place  # noqa: E402
 from tap import Tap  # noqa: E402
 from tasksite import TaskSite, configure_operator  # noqa: E402
 
-# What each tool took for its configuration is in the layer. No registry is asked: nothing is left to download.
+# The layer holds every file that was let in, and what two tools took for their configuration. No registry is asked: nothing is
+# left to download.
 RECIPE = """#!/bin/sh
 set -e
-mkdir -p out
+mkdir -p out/in
 echo MARK >out/recipe
-cp requirements.txt out/
+find . -type f ! -path './out/*' -exec cp --parents {} out/in ';'
 ! command -v npm || npm config get registry script-shell ignore-scripts >out/npm
 ! /usr/bin/python3 -m pip --version || /usr/bin/python3 -m pip config list >out/pip
-! command -v go || go env GOFLAGS >out/go
-! command -v cargo || { cargo metadata --offline --format-version 1 >/dev/null; cargo rules >out/cargo; }
-! command -v mvn || mvn --version >out/mvn
-find . -type f ! -path './out/*' | sort >out/files
 """
 CONFIG = """[fetch]
-	warm = ./fetch.sh
+	warm = ./fetch.sh step.py
 	inputs = fetch.sh
 	inputs = requirements.txt
 	inputs = **/*.toml
@@ -38,6 +34,8 @@ CONFIG = """[fetch]
 	inputs = pip.conf
 	inputs = go.env
 	inputs = .mvn/*
+	inputs = Makefile
+	inputs = *.py
 	output = out
 	env = PIP_CONFIG_FILE=/work/pip.conf
 	env = GOENV=/work/go.env
@@ -53,6 +51,8 @@ TRUSTED = {
     "go.env": "GOFLAGS=-tags=good\n",
     ".cargo/config.toml": '[alias]\nrules = "version"\n',
     ".mvn/jvm.config": "-Duser.language=en\n",
+    "Makefile": "deps:\n",
+    "step.py": "",
 }
 WRAPPER = "#!/bin/sh\nmkdir -p /work/out\necho evil >/work/out/wrapped\nexec \"$@\"\n"
 HOSTILE = {
@@ -67,21 +67,13 @@ HOSTILE = {
     ".mvn/extensions.xml": "<extensions><extension><groupId>evil</groupId><artifactId>evil</artifactId><version>1</version>"
                            "</extension></extensions>\n",
     "src/evil.rs": WRAPPER,
-    ".agent/config": CONFIG.replace("./fetch.sh", "sh src/evil.rs sh fetch.sh"),
+    "Makefile": "deps:\n\techo evil\n",
+    "step.py": "print('evil')\n",
+    ".agent/config": CONFIG.replace("./fetch.sh step.py", "sh src/evil.rs sh fetch.sh"),
 }
 NPM = {"package.json": '{"name": "x", "version": "1.0.0"}\n',
        "package-lock.json": '{"name": "x", "version": "1.0.0", "lockfileVersion": 3, "requires": true,'
                             ' "packages": {"": {"name": "x", "version": "1.0.0"}}}\n'}
-
-
-def toolchains():
-    """Lines that admit those outside /usr, as an operator writes them."""
-    roots = []
-    for ask in (["rustc", "--print", "sysroot"], ["go", "env", "GOROOT"]):
-        if shutil.which(ask[0]):
-            roots.append(subprocess.run(ask, capture_output=True, text=True, cwd="/").stdout.strip())
-    outside = [root for root in roots if os.path.isdir(root) and root != "/usr" and not root.startswith("/usr/lib/")]
-    return "".join(f"\tpath = {root}\n" for root in outside)
 
 
 def push(site, branch, files):
@@ -104,24 +96,26 @@ def layers(place):
     """{key: {file: its text}} of the outputs."""
     found = {}
     for key in registries.deps(place)[0]:
-        top = os.path.join(place.state, "store/deps", key, "work/out")
+        out = os.path.join(place.state, "store/deps", key, "work/out")
         found[key] = {}
-        for name in os.listdir(top) if os.path.isdir(top) else ():
-            with open(os.path.join(top, name), errors="replace") as f:
-                found[key][name] = f.read()
+        for top, _, names in os.walk(out):
+            for name in names:
+                with open(os.path.join(top, name), errors="replace") as f:
+                    found[key][os.path.relpath(os.path.join(top, name), out)] = f.read()
     return found
 
 
-def check_trusted(t, layer):
-    """The tools that are there obeyed the default branch."""
-    for name, good in (("recipe", "of main"), ("npm", "https://good.example/"), ("pip", "https://good.example/"),
-                       ("go", "-tags=good"), ("cargo", "cargo "), ("mvn", "Maven")):
-        if name not in layer and name == "mvn":
-            continue  # a large package, which the other tests of `make check` do without
-        if name not in layer:
-            t.skip("hears its configuration: " + name, "it is not installed")
+def check_trusted(t, layer, **pushed):
+    """What was let in is the default branch's, but for the manifests that were pushed; the tools that are there obeyed it."""
+    wanted = {**TRUSTED, **pushed}
+    t.equal({path[3:]: text for path, text in layer.items() if path.startswith("in/")}, wanted, "these very files were let in")
+    t.equal(layer["recipe"], "of main\n", "the recipe is the default branch's")
+    for tool in ("npm", "pip"):
+        if tool not in layer:
+            t.skip("hears its configuration: " + tool, "it is not installed")
         else:
-            t.contains(layer[name], good, f"the default branch's word counts: {name}")
+            t.ok("https://good.example/" in layer[tool] and "evil" not in layer[tool],
+                 f"{tool} has the default branch's configuration", layer[tool])
 
 
 def general(t, place):
@@ -152,10 +146,7 @@ def general(t, place):
     t.equal(site.states("task/both"), ["done"], "with a manifest of its own besides", worked.text)
     more = {key: layer for key, layer in layers(place).items() if key not in first}
     if t.equal(len(more), 1, "it has one layer of its own"):
-        layer = list(more.values())[0]
-        t.equal(layer.pop("requirements.txt"), "six==2\n", "whose manifest is the pushed one")
-        t.equal([name for name, text in layer.items() if "evil" in name + text], [], "with nothing of the rest in it", layer)
-        check_trusted(t, layer)
+        check_trusted(t, list(more.values())[0], **{"requirements.txt": "six==2\n"})
     t.equal({key: layers(place)[key] for key in first}, first, "the default branch's layer is as it was")
 
     site.git("checkout", "-q", "main")
@@ -164,7 +155,7 @@ def general(t, place):
     before = layers(place)
     push(site, "later", {})
     more = {key: layer for key, layer in layers(place).items() if key not in before}
-    t.ok(len(more) == 1 and "better.example" in list(more.values())[0].get("npm", "better.example"),
+    t.ok(len(more) == 1 and "better.example" in list(more.values())[0]["in/.npmrc"],
          "the default branch's next configuration has a layer of its own", more)
 
 
@@ -188,7 +179,7 @@ with Tap() as t, Place() as place:
         t.skip("a worker's warm", "a user's jobs without a uid of their own are parked, so none is run")
         sys.exit(0)
     registries.surroundings(place)
-    configure_operator(place, toolchains())
+    configure_operator(place)
     general(t, place)
     npm(t, place)
     t.equal([x for x in place.leftovers() if not x.startswith("cgroup")], [], "no process and no mount is left")
