@@ -181,7 +181,7 @@ static int list(const char *state)
 			report = rundir_read(&dir, "report.json", "report", BASE_MAX, &ignored);
 			text = js_str(js_get(request, "issue"), "title", "?");
 			text_escape(title, sizeof(title), text, strlen(text));
-			printf("%s  %-9s  %s\n", ids[i], js_str(report, "outcome", "no end"),
+			printf("%s  %-13s  %s\n", ids[i], js_str(report, "outcome", "no end"),
 			       title);
 		}
 		rundir_release(&dir);
