@@ -107,6 +107,9 @@ static int test_all(struct run *run, const struct gate_tree *trees, size_t count
 {
 	int result = step_base(run, err);
 
+	if (result == ERROR_USAGE && strstr(err->message, "has no commit yet"))
+		error_next(err, "what is there already says how a gate tests: let the first "
+				"push in, with git config agent.gateFail open on the server");
 	if (result == 0 && run_check_command(run, err))
 		result =
 		    error_next(err,
