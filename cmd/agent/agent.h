@@ -225,6 +225,8 @@ int run_rename(struct run *run, const char *branch, struct error *err);
 /* ---- steps (steps.c, step_*.c): each is done when its artefact is there
  * ------------------------------- */
 
+/* A run that ended for its input before a round was begun looks at the repository again, where that may have been mended. */
+void step_base_anew(struct run *run);
 int step_base(struct run *run, struct error *err);
 void step_status_begin(struct run *run);
 void step_status_end(struct run *run);

@@ -264,7 +264,7 @@ static char *describe(const struct run *run, const struct error *err)
 			  js_str(receipt, "commit", ""), url[0] ? ", " : "", url);
 }
 
-static const char *outcome_of(const struct error *err)
+static const char *outcome_of(const struct run *run, const struct error *err)
 {
 	switch (err->kind) {
 	case ERROR_NONE:
@@ -276,6 +276,10 @@ static const char *outcome_of(const struct error *err)
 			       strstr(err->message, "the model made no change")
 			   ? "nothing"
 			   : "refused";
+	case ERROR_USAGE:
+		/* the next run has what the task and the repository say by then, unless a model was paid */
+		return run_change_command(run) || !rundir_has(&run->dir, "round-1") ? "refused"
+										    : "failed";
 	default:
 		return "failed";
 	}
@@ -303,7 +307,7 @@ static int settle(struct upkeep *upkeep, const struct record_key *key, const str
 		  const char *inputs, const struct error *ended, char **words,
 		  struct error *err)
 {
-	const char *outcome = outcome_of(ended);
+	const char *outcome = outcome_of(run, ended);
 	char *text AUTO_FREE = describe(run, ended);
 	bool nothing = strcmp(outcome, "nothing") == 0;
 

@@ -287,9 +287,11 @@ static bool own_count(const struct upkeep *upkeep)
 
 const char *upkeep_not_counted(const struct upkeep *upkeep)
 {
-	return own_count(upkeep) ? ""
-				 : "; those in a repository's .agent/maintain/ count with "
-				   "maintain.fromRepository = yes";
+	return own_count(upkeep)
+		   ? "; those in a repository's .agent/maintain/ count once they are "
+		     "committed (maintain.ref)"
+		   : "; those in a repository's .agent/maintain/ count with "
+		     "maintain.fromRepository = yes";
 }
 
 int upkeep_gather(struct upkeep *upkeep, struct upkeep_place *place, struct error *err)

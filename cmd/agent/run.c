@@ -252,8 +252,10 @@ static int go_steps(struct run *run, bool dry, int *green_round, struct error *e
 {
 	int result = run_check_uid(run, err);
 
-	if (result == 0)
+	if (result == 0) {
+		step_base_anew(run);
 		result = step_base(run, err);
+	}
 	if (result == 0)
 		result = run_check_command(run, err);
 	if (result == 0 && !dry)

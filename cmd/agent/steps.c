@@ -55,6 +55,17 @@ static int make_base(struct run *run, struct error *err)
 	return result ? result : rundir_accept(&run->dir, "base.json", BASE_MAX, false, err);
 }
 
+void step_base_anew(struct run *run)
+{
+	struct error ignored = {0};
+	struct json *report AUTO_JSON =
+	    rundir_read(&run->dir, "report.json", "report", BASE_MAX, &ignored);
+
+	if (strcmp(js_str(report, "outcome", ""), "bad-input") == 0 &&
+	    !rundir_has(&run->dir, "round-1"))
+		unlinkat(run->dir.fd, "base.json", 0);
+}
+
 int step_base(struct run *run, struct error *err)
 {
 	int result = 0;

@@ -77,6 +77,7 @@ with Tap() as t, Place() as place:
     t.equal((shown["kind"], shown["outcome"], shown["from"]), ("prompt", None, ".agent/maintain/translate.md"), "then they are listed", shown)
     place.write(os.path.join(repo, ".agent/maintain/other.md"), TASK)
     t.equal(list(listed(repo)), ["translate"], "what is not committed is no task")
+    t.contains(maintain(repo, "other").err, "count once they are committed", "which is said to who names it")
     os.unlink(os.path.join(repo, ".agent/maintain/other.md"))
 
     # ---- by the clock ----
@@ -244,6 +245,17 @@ with Tap() as t, Place() as place:
     result = maintain(repo, "-c", "maintain.network=registries", "-c", "fetch.host=registry.example:443", "net")
     t.equal((result.status, listed(repo, "-c", "maintain.network=registries")["net"]["outcome"]), (3, "nothing"), "who may", result.text)
     t.equal(place.artefact("request.json")["change"]["network"], "registries", "and then the command has it")
+
+    # ---- bad input: what was mended counts at once ----
+    repo = place.repository({"a.txt": "one\n", ".agent/maintain/fmt.md": "---\ncommand: nonsense\n---\nDo it\n"}, name="wrong")
+    result = maintain(repo, "fmt")
+    t.ok(result.status == 2 and "no test command" in result.out, "a task of a repository that does not say how to test", result.text)
+    commit(repo, ".agent/config", "[test]\n\tcommand = true\n")
+    result = maintain(repo, "fmt")
+    t.ok(result.status == 2 and "nonsense cannot be run" in result.out, "which was mended: its command", result.text)
+    commit(repo, ".agent/maintain/fmt.md", "---\ncommand: cp a.txt c.txt\n---\nDo it\n")
+    result = maintain(repo, "fmt")
+    t.equal((result.status, list(place.branches(repo))), (0, ["refs/heads/agent/maintain-fmt"]), "which was mended, too", result.text)
 
     # ---- two at once, killed ----
     repo = fresh(test="sleep 2")

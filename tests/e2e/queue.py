@@ -92,6 +92,18 @@ with Tap() as t, Place() as place:
     once()
     t.ok(job(red)["run"] != run and job(red)["state"] == "refused", "by a new run", job(red))
 
+    # ---- bad input is parked; retry sees what was mended in the repository ----
+    repo = place.repository({"a.txt": "one\ntwo\n"}, name="untold")
+    untold = number(add(repo))
+    worked = once()
+    t.equal((job(untold)["state"], job(untold)["reason"]), ("parked", "no test command"), "what lacks a test command is parked", worked.text)
+    place.write(os.path.join(repo, ".agent/config"), "[test]\n\tcommand = grep zwei a.txt\n")
+    place.git("add", ".agent/config", cwd=repo)
+    place.git("commit", "-q", "-m", "Say how to test", cwd=repo)
+    place.agent("queue", "retry", str(untold))
+    worked = once()
+    t.equal((job(untold)["state"], job(untold)["reason"]), ("done", "pushed agent/translate-two"), "once one is committed, retry finds it", worked.text)
+
     # ---- failures outside: again later, then parked ----
     repo = fresh()
     place.hook(repo, "pre-receive", "#!/bin/sh\nexit 0\n")
