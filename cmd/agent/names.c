@@ -31,7 +31,7 @@
 struct names {
 	const char *beginning;
 	char **items; /* owned */
-	size_t count, seen;
+	size_t count, room, seen;
 };
 
 /* Whether no shell finds anything to interpret in it, wherever it is broken into words. */
@@ -49,7 +49,10 @@ static void add(struct names *names, const char *name)
 	if (names->seen++ >= NAMES_MAX || !is_plain(name) ||
 	    strncmp(name, names->beginning, strlen(names->beginning)) != 0)
 		return;
-	names->items = mem_realloc(names->items, names->count + 1, sizeof(*names->items));
+	if (names->count == names->room) {
+		names->room = names->room ? 2 * names->room : 64;
+		names->items = mem_realloc(names->items, names->room, sizeof(*names->items));
+	}
 	names->items[names->count++] = mem_strdup(name);
 }
 
