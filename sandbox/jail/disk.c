@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/magic.h>
 #include <stdbool.h>
@@ -174,6 +175,23 @@ static int open_place(struct jail_run *run, const char **path)
 	return fd_steal(&dir);
 }
 
+/* btrfs writes elsewhere what is written again, and then needs room for it that nobody reserved: not in this file, which
+ * is empty yet. 0 or -1 with errno. */
+static int forbid_copies(int file)
+{
+	struct statfs fs;
+	int flags = 0;
+
+	if (fstatfs(file, &fs) < 0)
+		return -1;
+	if ((unsigned long)fs.f_type != BTRFS_SUPER_MAGIC)
+		return 0;
+	if (ioctl(file, (ioctl_request_t)FS_IOC_GETFLAGS, &flags) < 0)
+		return -1;
+	flags |= FS_NOCOW_FL;
+	return ioctl(file, (ioctl_request_t)FS_IOC_SETFLAGS, &flags);
+}
+
 /* Descriptor of the file, or -1 (step_fail). */
 static int make_file(struct jail_run *run)
 {
@@ -192,6 +210,8 @@ static int make_file(struct jail_run *run)
 	file = openat(dir, ".", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
 	if (file < 0)
 		return step_fail(run, "%s: a file without a name cannot be made", path);
+	if (forbid_copies(file) < 0)
+		return step_fail(run, "%s: a file whose blocks stay cannot be made", path);
 	/* asked first, since a disk that is filled in vain is full for everybody until then */
 	errno = ENOSPC;
 	if (!has_room(file, size.bytes) || fallocate(file, 0, 0, (off_t)size.bytes) < 0)

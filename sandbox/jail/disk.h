@@ -4,7 +4,7 @@
  * the helper finds it as one mount, by descriptor, and builds on it what it else builds on the tmpfs.
  *
  *	file	O_TMPFILE, all of its blocks reserved at once: should the disk be too full, no command is started,
- *		and none can meet an I/O error of that sort
+ *		and none can meet an I/O error of that sort; on btrfs without copy-on-write, for the same reason
  *	ext4	made by mke2fs(8) in memory, of which some 100 KiB are copied; no journal, nothing is ever
  *		flushed for safety: it is not needed longer than the command
  *	loop	LO_FLAGS_AUTOCLEAR: attached for as long as it is mounted; direct, so that nothing is cached twice

@@ -295,12 +295,12 @@ def not_swept(t, jail, mode):
 
 
 @contextlib.contextmanager
-def disk_of(jail, size):
+def disk_of(jail, size, make=("/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal")):
     """A directory on a file system of so many MiB."""
     image, at = os.path.join(jail.top, f"disk{size}"), os.path.join(jail.top, f"at{size}")
     with open(image, "wb") as file:
         file.truncate(size * MIB)
-    subprocess.run(["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", image], check=True)
+    subprocess.run([*make, image], check=True, stdout=subprocess.DEVNULL)
     os.mkdir(at)
     subprocess.run(["mount", "-o", "loop", image, at], check=True)
     try:
@@ -318,6 +318,34 @@ def swept_on_small_disk(t, jail):
                 facts, seen = run_large(jail, options=["--on-disk", "--scratch", at, "--disk", str(96 * MIB), "--inodes", "40000"])
                 t.equal((facts.get("outcome"), facts.get("value"), len(seen)), ("exited", "0", wanted),
                         f"a disk of {size} MiB: {'a' if wanted else 'no'} sweeper has a scratch of 96", facts)
+
+
+REWRITES = """
+import os
+scratch = os.open("big", os.O_RDWR | os.O_CREAT)
+blocks = 28672
+for i in range(0, blocks, 256):
+    os.pwrite(scratch, bytes(256 * 4096), i * 4096)
+os.fsync(scratch)
+for first in range(7):
+    for i in range(first, blocks, 8):
+        os.pwrite(scratch, b"x" * 4096, i * 4096)
+    os.fsync(scratch)
+print("written")
+"""
+
+
+def copied_on_write(t, jail):
+    """Where a file system writes again somewhere else, a scratch that is nearly all of it still has room to be written again."""
+    mkfs = shutil.which("mkfs.btrfs", path="/usr/sbin:/sbin:/usr/bin")
+    with open("/proc/filesystems") as file:
+        if not mkfs or "btrfs" not in file.read():
+            t.skip("btrfs", "needs mkfs.btrfs and a kernel with btrfs")
+            return
+    with disk_of(jail, 230, (mkfs, "-q")) as at:
+        result = jail.run("/usr/bin/python3", "-c", REWRITES,
+                          options=[*layers(jail), "--on-disk", "--scratch", at, "--disk", str(120 * MIB), "--inodes", "1000"])
+        t.equal((result.outcome, result.value, result.out), ("exited", "0", "written\n"), "on btrfs nothing is copied on write", result.text())
 
 
 def slow(t, jail):
@@ -399,6 +427,7 @@ def main():
             refused(t, jail)
             swept(t, jail, "root", ["--on-disk"])
             swept_on_small_disk(t, jail)
+            copied_on_write(t, jail)
             slow(t, jail)
             killed(t, jail, int(os.environ.get("AGENT_TEST_KILLS", "15")))
         if "user" in modes():
