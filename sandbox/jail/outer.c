@@ -80,6 +80,7 @@ static int take_descriptors(struct jail_run *run)
 			return step_fail(run, "descriptor %d is missing", fd);
 	prctl(PR_SET_DUMPABLE, 0);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of our starter's is an error that can be told */
 	signal(SIGCHLD, SIG_DFL);
 	hold_child_signal();
 	umask(022);

@@ -139,6 +139,9 @@ def refused(t, jail):
     free = os.statvfs(jail.scratch)
     fails("a disk that has no room for all of it", "No space left", "lower jail.disk",
           [*layers(jail), "--on-disk", "--disk", str(2 * free.f_bavail * free.f_frsize)])
+    jail.drop = ["/bin/sh", "-c", 'ulimit -f 1000 && exec "$0" "$@"']
+    fails("a starter whose own files may not be so large", "File too large", "", [*layers(jail), "--on-disk"])
+    jail.drop = []
     for step in ("image", "disk"):
         for backend in backends():
             value = mark()
