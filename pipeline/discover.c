@@ -361,8 +361,8 @@ char *repository_remote_url(const struct repository *repo, const char *name, str
 	}
 	if (!wanted.url) {
 		error_set(err, ERROR_USAGE, "the repository has no remote \"%s\"", name);
-		error_next(err, "name one with --remote NAME|URL, or use --dry-run to stop "
-				"before publishing");
+		error_next(err, "name one with -c publish.remote=NAME|URL; agent run "
+				"--dry-run stops before publishing");
 		return NULL;
 	}
 	return absolute_url(repo, wanted.url);

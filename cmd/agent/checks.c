@@ -98,8 +98,8 @@ static int check_way(const struct run *run, const struct remote *remote, struct 
 
 	if (remote->kind == REMOTE_LOCAL && access(remote->path, F_OK) < 0) {
 		error_errno(err, ERROR_USAGE, errno, "remote %s", remote->path);
-		return error_next(err,
-				  "make it (git init --bare), or name another with --remote");
+		return error_next(
+		    err, "make it (git init --bare), or name another with -c publish.remote=");
 	}
 	if (remote->kind == REMOTE_LOCAL) {
 		/* one that is damaged is to be mended, and the run goes on then */
@@ -108,7 +108,7 @@ static int check_way(const struct run *run, const struct remote *remote, struct 
 		error_set(err, ERROR_USAGE, "remote %s is no git repository", remote->path);
 		return error_next(err,
 				  "git init --bare %s makes it one; or name another with "
-				  "--remote",
+				  "-c publish.remote=",
 				  remote->path);
 	}
 	if (step_open_credential(run, remote_kind_text(remote->kind), &fd, err))

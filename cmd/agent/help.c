@@ -188,5 +188,5 @@ int cmd_help(struct options *options, struct error *err)
 		}
 	help_topics(&out);
 	error_set(err, ERROR_USAGE, table ? "no table of %s" : "no help on %s", topic);
-	return error_next(err, "topics: %s", out.data);
+	return error_next(err, "topics: %.*s", (int)out.len - 1, out.data);
 }

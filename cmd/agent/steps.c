@@ -323,9 +323,10 @@ static void tell_policy(struct run *run, const struct json *policy)
 		char *where AUTO_FREE =
 		    line ? mem_printf("%s:%lld", js_str(found, "path", ""), line)
 			 : mem_strdup(js_str(found, "path", ""));
+		const char *text = js_str(found, "text", "");
 
-		journal_note(&run->journal, "           tests say less: %s: %s  %s", where,
-			     js_str(found, "kind", ""), js_str(found, "text", ""));
+		journal_note(&run->journal, "           tests say less: %s: %s%s%s", where,
+			     js_str(found, "kind", ""), text[0] ? "  " : "", text);
 	}
 	if (js_len(review) || js_len(stripped) || js_len(tests))
 		journal_event(&run->journal, "policy", js_copy(policy));

@@ -99,6 +99,8 @@ with Tap() as t, Place() as place:
     t.equal(complete(place, "run", "-m", ""), [], "and nothing where anything may stand")
     t.ok("config" in complete(place, "help", "") and "run" in complete(place, "help", ""), "topics")
     t.equal(complete(place, "nosuch", "x"), [], "an unknown command")
+    told = place.agent("help", "nosuch", limits=False).err
+    t.ok(told.endswith(" completion help\n"), "help on nothing that is there names what is, and no line ends in a blank", repr(told))
     for words in ([], ["zsh"], ["bash", "bash"]):
         result = place.agent("completion", *words, limits=False)
         t.ok(result.status == 2 and result.out == "", f"agent completion {' '.join(words)}: 2", result.text)

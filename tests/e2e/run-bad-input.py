@@ -140,6 +140,11 @@ with Tap() as t, Place() as place:
     refused("no remote", plain[:-1], "origin", cwd=lonely)
     result = place.agent(*plain, cwd=lonely)
     t.equal(result.status, 0, "a dry run needs no remote", result.text)
+    result = place.agent("publish", cwd=lonely)
+    t.ok(result.status == 2 and "next: name one with -c publish.remote=NAME|URL" in result.err, "to publish it needs one, and says how", result.text)
+    place.git("init", "-q", "--bare", lonely + ".git")
+    result = place.agent("publish", "-c", "publish.remote=" + lonely + ".git", cwd=lonely)
+    t.equal((result.status, len(place.branches(lonely))), (0, 1), "and so it is published", result.text)
     refused("a remote that is not there", plain[:-1] + ["--remote", place.path("gone.git")], "gone.git", next_step=False)
 
     # ---- runs ----

@@ -67,6 +67,8 @@ with Tap() as t, Place() as place:
     result = place.agent("run", "-m", "Weak", "--model", weak, "-c", "apply.tests=refuse", "-c", "run.rounds=1", cwd=repo)
     t.equal(result.status, 1, "apply.tests = refuse refuses a weaker test", result.text)
     t.contains(result.err, "tests/test_a.py: tests say less (assertions, line 2)", "and says where")
+    result = place.agent("run", "-m", "Fewer", "--command", "rm tests/test_a.py", "--dry-run", cwd=repo)
+    t.contains(result.err, "tests say less: tests/test_a.py: deleted\n", "a deleted file is told without a line")
 
     # ---- who may set what ----
     other = place.repository(dict(files, **{".agent/config": "[test]\ncommand = true\n[apply]\nprotect = allow .github/**\n"}),
