@@ -23,8 +23,13 @@
  * capability, no file of the host but the listed read-only ones. A compromise of the starter
  * yields a choice among layers of the store.
  */
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "pipeline/exitcode.h"
@@ -44,10 +49,40 @@ static int has_foreign_env(char **env)
 	return 0;
 }
 
+extern const char __ehdr_start; /* of ld(1): where the program lies in memory */
+
+/*
+ * What was writable only to be relocated is so no more (ld(1), -z relro): glibc has seen to it by now, musl does not in a
+ * program that no loader starts.
+ */
+static int seal_relocated(void)
+{
+	const ElfW(Phdr) *headers = (const void *)(uintptr_t)getauxval(AT_PHDR);
+	const size_t count = getauxval(AT_PHNUM), page = getauxval(AT_PAGESZ);
+	uintptr_t base = (uintptr_t)&__ehdr_start;
+
+	for (size_t i = 0; i < count; i++)
+		if (headers[i].p_type == PT_LOAD && headers[i].p_offset == 0)
+			base -= headers[i].p_vaddr;
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t from = (base + headers[i].p_vaddr) & ~(page - 1);
+		uintptr_t to = (base + headers[i].p_vaddr + headers[i].p_memsz) & ~(page - 1);
+
+		if (headers[i].p_type == PT_GNU_RELRO && from < to &&
+		    mprotect((void *)from, to - from, PROT_READ) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *fault = NULL;
 
+	if (seal_relocated() < 0) {
+		perror("agent-jail: its own memory cannot be made read-only");
+		return EXIT_ISOLATION;
+	}
 	/* Inside a sandbox of the backend gvisor, as its PID 1. */
 	if (argc == 2 && strcmp(argv[1], RUNNER_WORD) == 0 && getpid() == 1)
 		runner_main();

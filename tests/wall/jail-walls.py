@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -178,6 +179,43 @@ def check_outside(t, targets, probe):
     targets.reached()
 
 
+def relocated(path):
+    """(first, end) of the pages that are to be read-only once the program is relocated, from where it lies."""
+    with open(path, "rb") as file:
+        elf = file.read(8192)
+    at, size, count = struct.unpack_from("<Q", elf, 32)[0], *struct.unpack_from("<HH", elf, 54)
+    for i in range(count):
+        kind, _, _, begin, _, _, length = struct.unpack_from("<IIQQQQQ", elf, at + i * size)
+        if kind == 0x6474E552:  # PT_GNU_RELRO
+            return begin & ~4095, begin + length & ~4095
+    return None
+
+
+def check_relocated(t):
+    """Of a live jail's own processes: musl does not do it by itself."""
+    with Jail("root") as jail:
+        program = os.path.join(jail.bin, "agent-jail")
+        first, end = relocated(program)
+        child = jail.start("sh", "-c", "echo up; exec sleep 60", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        child.stdout.readline()
+        seen = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if not os.path.samefile(f"/proc/{pid}/exe", program):
+                    continue
+                with open(f"/proc/{pid}/maps", encoding="ascii") as file:
+                    lines = [line.split() for line in file]
+            except OSError:
+                continue
+            ranges = [(*[int(word, 16) for word in line[0].split("-")], line[1]) for line in lines]
+            base = min(low for (low, _, _), line in zip(ranges, lines) if line[-1] == program)
+            seen.append([rights for low, high, rights in ranges if low < base + end and high > base + first])
+        child.kill()
+        child.wait()
+        t.ok(len(seen) == 3 and all(rights == ["r--p"] for rights in seen),
+             "what was relocated is read-only in each of agent-jail's processes", seen)
+
+
 def main():
     targets = Targets()
     with Tap() as t:
@@ -185,6 +223,8 @@ def main():
             check_outside(t, targets, os.path.join(jail.bin, "jail_probe"))
         for mode in modes():
             check_mode(t, mode, targets)
+        if "root" in modes():
+            check_relocated(t)
 
 
 main()
