@@ -134,7 +134,9 @@ def limits(t, jail, mode):
     t.ok(result.status == 0 and result.outcome == "exited" and int(result.leftover) > 10,
          f"{mode}: forks without end meet EAGAIN", result.text())
     result = jail.run("python3", "-c", BOMB, options=["--pids", "60"])
-    t.equal((result.outcome, result.value), ("exited", "3"), f"{mode}: nor do they hide the command's end", result.text())
+    # on a busy machine runsc may want more threads than any limit of ours allows: told as the limit that it is
+    told = jail.backend == "gvisor" and result.outcome == "limit" and "too many processes" in result.detail
+    t.ok(told or (result.outcome, result.value) == ("exited", "3"), f"{mode}: nor do they hide the command's end", result.text())
     result = jail.probe("memory-hog", options=["--mem", str(128 * MIB), "--wall", "60000"])
     if jail.limits != "degraded":
         t.equal((result.outcome, result.oom_count), ("oom", "1"), f"{mode}: out of memory is told", result.text())
