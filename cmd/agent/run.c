@@ -544,6 +544,19 @@ static int refuse_ref(const struct options *options, struct error *err)
 	return 0;
 }
 
+/* A branch that nothing was pushed to is not what a later agent publish without one shall mean. Where that is not known
+ * (a server that fell silent) it is kept: going on finds out. */
+static void forget_branch(struct run *run, const char *before, int result)
+{
+	struct error ignored = {0};
+
+	if (strcmp(run_ref(run), before) == 0 || (run->pushing && result != ERROR_NO) ||
+	    rundir_has(&run->dir, "publish/receipt.json"))
+		return;
+	js_set_str(run->request, "ref", before);
+	rundir_write(&run->dir, "request.json", run->request, &ignored);
+}
+
 static int go_on(struct options *options, bool publish, struct error *err)
 {
 	int lock AUTO_FD = -1;
@@ -552,7 +565,8 @@ static int go_on(struct options *options, bool publish, struct error *err)
 			  .dir = {.fd = -1, .lock_fd = -1},
 			  .sup = {.signal_fd = -1},
 			  .journal = {.events_fd = -1}};
-	char *state AUTO_FREE = rundir_state_dir(err), *id AUTO_FREE = NULL;
+	char *state AUTO_FREE = rundir_state_dir(err), *id AUTO_FREE = NULL,
+		    *before AUTO_FREE = NULL;
 	int result;
 
 	if (options->word_count > 1)
@@ -574,12 +588,16 @@ static int go_on(struct options *options, bool publish, struct error *err)
 	}
 	if (result == 0)
 		result = refuse_ref(options, err);
-	if (result == 0 && options->branch)
+	if (result == 0 && options->branch) {
+		before = mem_strdup(run_ref(&run));
 		result = run_rename(&run, options->branch, err);
+	}
 	if (result == 0)
 		result = run_lock_issue(&run, !publish && is_dry(&run), &lock, err);
 	if (result == 0)
 		result = run_go(&run, !publish && is_dry(&run), err);
+	if (result && before)
+		forget_branch(&run, before, result);
 	run_release(&run);
 	return result;
 }

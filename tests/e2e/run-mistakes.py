@@ -119,6 +119,12 @@ with Tap() as t, Place() as place:
     t.ok(result.status == 1 and "agent publish --branch NAME" in result.err, "nor when it is published again: told how to go on", result.text)
     result = place.agent("publish", "-C", repo, *place.limits(), "-c", "publish.ref=refs/agent/*")
     t.ok(result.status == 2 and "--branch NAME" in result.err, "a ref that would not count is refused", result.text)
+    refs = [place.artefact("request.json")["ref"]]
+    for more in (("-c", "publish.remote=nowhere"), ("-c", "publish.remote=/nowhere.git"), ()):
+        result = place.agent("publish", "-C", repo, *place.limits(), "--branch", "main", *more)
+        t.ok(result.status in (1, 2, 4), "a branch that cannot be had is not taken", result.text)
+        refs.append(place.artefact("request.json")["ref"])
+    t.equal(refs, [refs[0]] * 4, "nor is it what a later publish without one means")
     result = place.agent("publish", "-C", repo, *place.limits(), "--branch", "agent/same-2")
     t.ok(result.status == 0 and "refs/heads/agent/same-2" in place.branches(repo), "but under another name, without the model",
          result.text)
