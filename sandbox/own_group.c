@@ -174,6 +174,13 @@ int own_group_is_in(struct own_group_tables *tables, const char *controller)
 	return path != NULL;
 }
 
+int own_group_is_v1(struct own_group_tables *tables)
+{
+	int memory = own_group_is_in(tables, "memory");
+
+	return memory > 0 ? own_group_is_in(tables, "pids") : memory;
+}
+
 int own_group_open(struct own_group_tables *tables, const char *controller, char **path)
 {
 	char *root AUTO_FREE = NULL, *point AUTO_FREE = NULL, *own AUTO_FREE = NULL;

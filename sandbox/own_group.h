@@ -31,6 +31,8 @@ void own_group_tables_release(struct own_group_tables *tables);
 
 /* Whether there is a hierarchy of a v1 controller (NULL: of v2). 1, 0, -1 with errno. */
 int own_group_is_in(struct own_group_tables *tables, const char *controller);
+/* Whether memory and pids are version 1's here: 1, 0, -1 with errno. */
+int own_group_is_v1(struct own_group_tables *tables);
 
 /*
  * Opens our group in the hierarchy of a v1 controller, NULL: in that of v2. Descriptor of the directory, or -1

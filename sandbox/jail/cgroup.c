@@ -153,14 +153,6 @@ static bool find_v1(struct jail_run *run, struct own_group_tables *tables)
 	return true;
 }
 
-/* 1, 0, -1 with errno. */
-static int is_v1(struct own_group_tables *tables)
-{
-	int memory = own_group_is_in(tables, controllers[0]);
-
-	return memory > 0 ? own_group_is_in(tables, controllers[1]) : memory;
-}
-
 static int make_v1(struct jail_run *run)
 {
 	struct jail_cgroup *group = &run->cgroup;
@@ -189,30 +181,13 @@ int cgroup_make(struct jail_run *run)
 	if (run->spec.limits.degraded_ok)
 		return check_cpu(run);
 	errno = 0;
-	if (is_v1(&run->cgroup.tables) > 0)
+	if (own_group_is_v1(&run->cgroup.tables) > 0)
 		return step_fail(run, "no control group for memory and processes can be made: "
 				      "these controllers are cgroup v1's here, and our groups "
 				      "of theirs are not ours to write");
 	return step_fail(run, "no control group for memory and processes can be made: neither "
 			      "cgroup v2 is delegated to us, nor are the v1 memory and pids "
 			      "controllers writable");
-}
-
-#define OR_WEAKER                                                                              \
-	"; or go on with weaker limits: --limits degraded-ok, or [jail] limits = degraded-ok"
-
-const char *cgroup_remedy(void)
-{
-	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
-
-	/* systemd delegates nothing of version 1 */
-	if (is_v1(&tables) > 0)
-		return "start it as root, or in groups that root gives you (cgcreate -a "
-		       "USER:GROUP -t USER:GROUP -g memory,pids:NAME, then cgexec -g "
-		       "memory,pids:NAME agent "
-		       "…)" OR_WEAKER;
-	return "start it where cgroups are delegated (systemd-run --user --scope -p "
-	       "Delegate=yes agent …), or as root" OR_WEAKER;
 }
 
 /* ---- version 2 ---- */
@@ -286,7 +261,7 @@ int cgroup_find(struct jail_run *run)
 
 	if (step_enter(run, STEP_cgroup) < 0)
 		return step_fail(run, "control group");
-	result = is_v1(tables);
+	result = own_group_is_v1(tables);
 	if (result < 0)
 		return step_fail(run, "/proc/self/cgroup");
 	if (result > 0)

@@ -19,9 +19,6 @@ int cgroup_find(struct jail_run *run);
 /* Makes a v1 group. 0 or -1 (step_fail). */
 int cgroup_make(struct jail_run *run);
 
-/* What helps where there is none: another thing for each version. */
-const char *cgroup_remedy(void);
-
 /* Removes groups that dead runs left. */
 void cgroup_sweep(const struct jail_run *run);
 

@@ -10,7 +10,7 @@
 
 #include "pipeline/base/fdio.h"
 #include "pipeline/base/mem.h"
-#include "sandbox/jail/cgroup.h"
+#include "sandbox/own_group.h"
 
 #define STEP_TEXT(name) #name,
 static const char *const names[STEP_COUNT] = {JAIL_STEPS(STEP_TEXT, STEP_TEXT)};
@@ -252,6 +252,23 @@ static const char *uid_remedy(enum jail_step step)
 	       "jail.uid = shared";
 }
 
+#define OR_WEAKER                                                                              \
+	"; or go on with weaker limits: --limits degraded-ok, or [jail] limits = degraded-ok"
+
+static const char *group_remedy(void)
+{
+	struct own_group_tables tables AUTO_TABLES = OWN_GROUP_TABLES_NONE;
+
+	/* systemd delegates nothing of version 1 */
+	if (own_group_is_v1(&tables) > 0)
+		return "start it as root, or in groups that root gives you (cgcreate -a "
+		       "USER:GROUP -t USER:GROUP -g memory,pids:NAME, then cgexec -g "
+		       "memory,pids:NAME agent "
+		       "…)" OR_WEAKER;
+	return "start it where cgroups are delegated (systemd-run --user --scope -p "
+	       "Delegate=yes agent …), or as root" OR_WEAKER;
+}
+
 /* From where the scratch is mounted to where the command's root is whole, all that is made lies in it. */
 static bool is_scratch_full(const struct jail_failure *failure)
 {
@@ -280,7 +297,7 @@ static void remedy_of_step(const struct jail_failure *failure, char *out, size_t
 		namespace_remedy(failure, out, size);
 		return;
 	case STEP_cgroup:
-		text = cgroup_remedy();
+		text = group_remedy();
 		break;
 	case STEP_runtime:
 	case STEP_gvisor:

@@ -8,7 +8,7 @@ set -eu
 cd "$ROOT"
 
 sources="sandbox/jail/dns.c sandbox/jail_spec.c sandbox/jail_record.c sandbox/jail_take.c sandbox/jail_facts.c sandbox/jail_find.c sandbox/jail/identity.c sandbox/jail/ids.c
-	sandbox/subuid.c sandbox/jail/run.c pipeline/base/error.c pipeline/base/mem.c
+	sandbox/subuid.c sandbox/own_group.c sandbox/jail/run.c pipeline/base/error.c pipeline/base/mem.c
 	pipeline/base/strbuf.c pipeline/base/text.c pipeline/base/fdio.c"
 libraries=""
 runs=30000
