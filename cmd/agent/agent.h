@@ -142,7 +142,6 @@ struct run {
 	char *remote_url;	   /* owned: where to publish, or NULL */
 	int key_fd;		   /* owned: the model key's source, or -1 */
 	bool model_checked;	   /* run_check_model was called */
-	bool pushing;		   /* the remote may have what publish makes, from now on */
 	bool separate_uid; /* nobody watches it: its tests must not have the uid of a stage */
 	long long reservation; /* of the model call under way */
 	struct json

@@ -544,14 +544,13 @@ static int refuse_ref(const struct options *options, struct error *err)
 	return 0;
 }
 
-/* A branch that nothing was pushed to is not what a later agent publish without one shall mean. Where that is not known
- * (a server that fell silent) it is kept: going on finds out. */
+/* A branch that was refused is not what a later agent publish without one shall mean. What failed otherwise goes on there. */
 static void forget_branch(struct run *run, const char *before, int result)
 {
 	struct error ignored = {0};
 
-	if (strcmp(run_ref(run), before) == 0 || (run->pushing && result != ERROR_NO) ||
-	    rundir_has(&run->dir, "publish/receipt.json"))
+	if ((result != ERROR_NO && result != ERROR_USAGE) ||
+	    strcmp(run_ref(run), before) == 0 || rundir_has(&run->dir, "publish/receipt.json"))
 		return;
 	js_set_str(run->request, "ref", before);
 	rundir_write(&run->dir, "request.json", run->request, &ignored);

@@ -378,7 +378,6 @@ static struct json *on_publish_event(void *arg, const char *event, struct json *
 	const char *issue = js_str(js_get(run->request, "issue"), "identity", "");
 
 	if (strcmp(event, "commit") == 0 && strspn(oid, "0123456789abcdef") == 40 && !oid[40]) {
-		run->pushing = true;
 		if (ledger_add_receipt(run->ledger, run->dir.id, issue, run->remote_url,
 				       run_ref(run), oid, &err))
 			journal_note(&run->journal, "note: %s", err.message);
